@@ -1,0 +1,29 @@
+# Every target but help sets itself up: it needs Python 3.11 or newer, and make.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.installed
+
+.PHONY: help demo test check bench
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## fit, forecast and draw one series, offline
+	$(BIN)/python experiments/demo.py
+
+test: $(READY) ## run all tests but the slow ones
+	$(BIN)/pytest -m "not slow"
+
+check: $(READY) ## lint, formatting and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(READY) ## time the memory on this machine
+	$(BIN)/python experiments/bench_memory.py
+
+# The stamp is written last, so an interrupted installation starts again.
+$(READY): setup.cfg pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,31 @@
+"""titans_ts: forecasting with a memory that keeps learning while it reads.
+
+>>> from titans_ts import TitansForecaster
+>>> forecast = TitansForecaster().fit(df).predict(24)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .datasets import load_dataset
+    from .forecaster import TitansForecaster
+
+__all__ = ["TitansForecaster", "__version__", "load_dataset"]
+
+__version__ = "0.1.0"
+
+# Every name is loaded on first use, so that `import titans_ts` stays light.
+_HOMES = {"TitansForecaster": ".forecaster", "load_dataset": ".datasets"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
