@@ -1,0 +1,209 @@
+"""The neural memory: a small network that keeps learning while it reads.
+
+`memory_scan` is the only door. Letters, here and nowhere else in the toolkit:
+
+    B batch    H heads    T steps    D head size    E hidden size    C chunk    N chunks    L layers
+
+Source: Titans: Learning to Memorize at Test Time (Behrouz et al., 2024), section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+from . import chunkwise, reference
+from .state import MemoryState
+
+__all__ = ["BACKENDS", "MemoryState", "memory_scan"]
+
+BACKENDS = {"reference": reference.scan, "chunkwise": chunkwise.scan}
+
+
+@overload
+def memory_scan(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    alpha: Tensor,
+    eta: Tensor,
+    theta: Tensor,
+    weights: tuple[Tensor, ...],
+    *,
+    chunk_size: int,
+    state: MemoryState | None = None,
+    return_state: Literal[False] = False,
+    decay_to: str = "zero",
+    backend: str = "auto",
+) -> Tensor: ...
+
+
+@overload
+def memory_scan(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    alpha: Tensor,
+    eta: Tensor,
+    theta: Tensor,
+    weights: tuple[Tensor, ...],
+    *,
+    chunk_size: int,
+    state: MemoryState | None = None,
+    return_state: Literal[True],
+    decay_to: str = "zero",
+    backend: str = "auto",
+) -> tuple[Tensor, MemoryState]: ...
+
+
+def memory_scan(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    alpha: Tensor,
+    eta: Tensor,
+    theta: Tensor,
+    weights: tuple[Tensor, ...],
+    *,
+    chunk_size: int,
+    state: MemoryState | None = None,
+    return_state: bool = False,
+    decay_to: str = "zero",
+    backend: str = "auto",
+) -> Tensor | tuple[Tensor, MemoryState]:
+    """Read a sequence with a memory that learns each token before it answers for it.
+
+    The memory of each (batch, head) is an MLP with SiLU between its layers. Token t is stored by one step down the
+    gradient u_t of |M(k_t) - v_t|^2, taken at the weights held when t's chunk began, then queried:
+
+        S_t = eta_t S_{t-1} - theta_t u_t        W_t = (1 - alpha_t) W_{t-1} + S_t        y_t = M_t(q_t)
+
+    Parameters
+    ----------
+    q, k, v : Tensor (batch, steps, heads, head_dim)
+        Queries, keys and values, of one floating dtype.
+    alpha, eta, theta : Tensor (batch, steps, heads)
+        Gates in [0, 1], not checked: alpha forgets, eta carries past surprise, theta is the step size.
+    weights : tuple of Tensor, one per layer, each (heads, in, out)
+        The memory's initial weights W_0. With a `state` only their shapes are used, and their values if
+        ``decay_to="init"``.
+    chunk_size : int
+        Tokens whose surprises are taken at the same weights; a part of the model, not only of its speed.
+    state : MemoryState, optional
+        Where an earlier call stopped. Float64 where `q` is, else float32.
+    return_state : bool
+        Return the state after the last token as well.
+    decay_to : {"zero", "init"}
+        What forgetting leads to: zero (the paper's eq. 13) or W_0 (alpha_t W_0 is added; the memory cannot die).
+    backend : {"auto", "chunkwise", "reference"}
+        "reference" is the slow oracle; "auto" takes the quickest that applies.
+
+    Returns
+    -------
+    y : Tensor (batch, steps, heads, head_dim)
+        In the dtype of `q`; empty where steps or batch is 0. The mathematics runs in the state's dtype.
+    state : MemoryState
+        Only with ``return_state=True``.
+
+    Raises
+    ------
+    ValueError
+        For shapes, dtypes, devices, a state, a chunk size or a name that do not fit.
+
+    Source
+    ------
+    Titans (Behrouz et al., 2024), eq. 12 to 15 and section 3.2.
+    """
+    dtype = _check(q, k, v, alpha, eta, theta, weights, chunk_size)
+    if state is not None:
+        _check_state(state, q, weights, dtype, chunk_size)
+    if decay_to not in ("zero", "init"):
+        raise ValueError(f"`decay_to` must be 'zero' or 'init', got {decay_to!r}.")
+    if backend not in ("auto", *BACKENDS):
+        raise ValueError(f"`backend` must be one of {['auto', *BACKENDS]}, got {backend!r}.")
+
+    scan = BACKENDS["chunkwise" if backend == "auto" else backend]
+    with torch.autocast(q.device.type, enabled=False):
+        q_, k_, v_, alpha, eta, theta = (x.to(dtype) for x in (q, k, v, alpha, eta, theta))
+        weights = tuple(w.to(dtype) for w in weights)
+        y, after = scan(q_, k_, v_, alpha, eta, theta, weights, chunk_size, state, decay_to)
+    y = y.to(q.dtype)
+    return (y, after) if return_state else y
+
+
+def _check(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    alpha: Tensor,
+    eta: Tensor,
+    theta: Tensor,
+    weights: tuple[Tensor, ...],
+    chunk_size: int,
+) -> torch.dtype:
+    """Refuse what does not fit together; return the dtype of the state."""
+    if q.ndim != 4:
+        raise ValueError(f"`q` must have shape (batch, steps, heads, head_dim), got {tuple(q.shape)}.")
+    for name, x in {"k": k, "v": v}.items():
+        if x.shape != q.shape:
+            raise ValueError(f"`{name}` must have the shape of `q`, {tuple(q.shape)}, got {tuple(x.shape)}.")
+        if x.dtype != q.dtype:
+            raise ValueError(f"`{name}` must have the dtype of `q`, {q.dtype}, got {x.dtype}.")
+    gates = {"alpha": alpha, "eta": eta, "theta": theta}
+    for name, gate in gates.items():
+        if gate.shape != q.shape[:3]:
+            raise ValueError(
+                f"`{name}` must have shape (batch, steps, heads) = {tuple(q.shape[:3])}, got {tuple(gate.shape)}."
+            )
+
+    _, _, H, D = q.shape
+    if not isinstance(weights, tuple) or not weights:
+        raise ValueError("`weights` must be a tuple of at least one tensor (heads, in, out).")
+    width = D
+    for i, w in enumerate(weights):
+        out = D if i == len(weights) - 1 else "any"
+        if w.ndim != 3 or w.shape[:2] != (H, width) or out not in ("any", w.shape[2]):
+            raise ValueError(
+                f"`weights[{i}]` must have shape (heads, in, out) = ({H}, {width}, {out}), got {tuple(w.shape)}."
+            )
+        width = w.shape[2]
+
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    for name, x in {"q": q, **gates, **{f"weights[{i}]": w for i, w in enumerate(weights)}}.items():
+        if not x.is_floating_point():
+            raise ValueError(f"`{name}` must be floating point, got {x.dtype}.")
+        if x.dtype == torch.float64 and dtype != torch.float64:
+            raise ValueError(
+                f"`{name}` is float64 beside {q.dtype} queries and would lose precision; convert one of them."
+            )
+    for name, x in {"k": k, "v": v, **gates, **{f"weights[{i}]": w for i, w in enumerate(weights)}}.items():
+        if x.device != q.device:
+            raise ValueError(f"`{name}` must be on the device of `q`, {q.device}, got {x.device}.")
+    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
+        raise ValueError(f"`chunk_size` must be an integer >= 1, got {chunk_size!r}.")
+    return dtype
+
+
+def _check_state(
+    state: MemoryState, q: Tensor, weights: tuple[Tensor, ...], dtype: torch.dtype, chunk_size: int
+) -> None:
+    groups = {"weights": state.weights, "momentum": state.momentum}
+    if not isinstance(state.offset, int) or not 0 <= state.offset < chunk_size:
+        raise ValueError(f"`state.offset` must be an integer in [0, chunk_size = {chunk_size}), got {state.offset!r}.")
+    if state.offset > 0:
+        groups["chunk_start"] = state.chunk_start
+    for name, group in groups.items():
+        if len(group) != len(weights):
+            raise ValueError(f"`state.{name}` must hold {len(weights)} layers as `weights` does, got {len(group)}.")
+        for i, (x, w) in enumerate(zip(group, weights, strict=True)):
+            if x.shape != (q.shape[0], *w.shape):
+                raise ValueError(
+                    f"`state.{name}[{i}]` must have shape (batch, heads, in, out) = {(q.shape[0], *w.shape)}, "
+                    f"got {tuple(x.shape)}."
+                )
+            if x.dtype != dtype:
+                raise ValueError(f"`state.{name}[{i}]` must be {dtype} for {q.dtype} inputs, got {x.dtype}.")
+            if x.device != q.device:
+                raise ValueError(f"`state.{name}[{i}]` must be on the device of `q`, {q.device}, got {x.device}.")
