@@ -1,0 +1,67 @@
+"""What a forecaster assumes when it is told nothing: from the data's frequency and length."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from pandas.tseries.frequencies import to_offset
+
+from .calendar import Calendar
+
+MOST_STEPS = 720  # of a lookback taken from the frequency
+
+
+class Defaults(NamedTuple):
+    """Steps: the season's period (0 for none), what is read, what is forecast."""
+
+    cycle: int
+    lookback: int
+    horizon: int
+
+
+# For days and longer, by the letters of the frequency's alias.
+BY_ALIAS = {
+    "D": Defaults(7, 56, 14),
+    "B": Defaults(5, 40, 10),
+    "W": Defaults(52, 104, 13),
+    "M": Defaults(12, 36, 12),
+    "Q": Defaults(4, 16, 4),
+    "Y": Defaults(0, 10, 3),
+}
+INTEGER = Defaults(0, 96, 24)
+
+
+def defaults_for(calendar: Calendar) -> Defaults:
+    """The defaults of a frequency.
+
+    Steps counted in hours or less have the longest season of a day, an hour or a minute that is no longer than two
+    lookbacks; the lookback is up to two weeks of it. A multiple of a longer step ('2W') divides its season or has none.
+    """
+    if isinstance(calendar.freq, int):
+        return INTEGER
+    step = _seconds(calendar)
+    if step is not None:
+        seasons = [season / step for season in (86_400, 3_600, 60)]
+        cycle = int(next((s for s in seasons if s == int(s) and 1 < s <= 2 * MOST_STEPS), 0))
+        lookback = min(14 * cycle, MOST_STEPS // cycle * cycle) or MOST_STEPS if cycle else INTEGER.lookback
+        return Defaults(cycle, lookback, min(cycle, 144) or INTEGER.horizon)
+    multiple, alias = re.findall(r"^(\d*)([A-Z])", calendar.freq)[0]
+    found, n = BY_ALIAS[alias], int(multiple or 1)
+    return found._replace(cycle=0 if found.cycle % n or found.cycle == n else found.cycle // n)
+
+
+def cut(defaults: Defaults, lengths: np.ndarray) -> Defaults:
+    """The same, no longer than a third of the shortest series, those under a tenth of the longest left out."""
+    third = max(1, int(lengths[10 * lengths >= lengths.max()].min()) // 3)
+    return defaults._replace(lookback=min(defaults.lookback, third), horizon=min(defaults.horizon, third))
+
+
+def _seconds(calendar: Calendar) -> float | None:
+    """Seconds of a step counted in hours or less, else None."""
+    offset = calendar.dtype.freq if isinstance(calendar.dtype, pd.PeriodDtype) else to_offset(calendar.freq)
+    if not isinstance(offset, pd.offsets.Tick) or isinstance(offset, pd.offsets.Day):
+        return None
+    return pd.Timedelta(offset).total_seconds()

@@ -1,0 +1,474 @@
+"""TitansForecaster: a scikit-learn estimator around the network.
+
+Frames in, frames out; everything between is the internal Panel of `frames` and the windows of `windows`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .defaults import cut, defaults_for
+from .frames import Panel, read_table
+from .model import ModelConfig
+from .start import started_network
+from .training import EVALUATION_BATCH, TrainConfig, fit_network
+from .windows import Scaler, Windows, profiles
+
+VALIDATION_SHARE = 0.1
+LEAST_STEPS = 300  # of training on short series, whose epochs have few
+
+# Names that are settled and functions that are to come: each is refused unless it says nothing.
+NOT_YET = {
+    "static_cols": None,
+    "past_cols": None,
+    "future_cols": None,
+    "variant": "lmm",
+    "context": "window",
+    "channel_mixing": False,
+    "missing": "error",
+    "warm_start": False,
+    "checkpoint_dir": None,
+}
+
+
+class TitansForecaster(BaseEstimator):
+    """Forecast many series with one network that keeps learning while it reads.
+
+    Everything left None is filled in by `fit` from the data's frequency and length.
+
+    Parameters
+    ----------
+    horizon, lookback : int, optional
+        Steps forecast at a time and steps read before them; for hourly data 24 and 336, cut to what the data can
+        train.
+    freq : str, int or offset, optional
+        Distance of rows; inferred if None.
+    id_col, time_col, target_col : str
+        Columns of a long frame.
+    static_cols, past_cols, future_cols, variant, context, channel_mixing, missing, warm_start, checkpoint_dir
+        Reserved; only the default is accepted yet.
+    mixer : {"memory", "attention", "mamba", "none"}
+        What mixes tokens; anything but the memory is for comparison.
+    n_layers, d_model, n_heads : int
+        Blocks, width and heads of the deep branch.
+    memory_depth, memory_expansion : int
+        Layers of the memory, and its hidden width over the head's.
+    chunk_size : int
+        Tokens that the memory learns from the same weights.
+    patch_len, stride : int
+        Steps of a token and between tokens.
+    dropout : float
+        In [0, 1).
+    cycle : int, optional
+        Period of the learned season in steps; 0 for none, None for the frequency's own.
+    linear_path : bool
+        A linear forecast beside the deep branch, solved for in closed form.
+    loss : {"mse", "mae", "huber"}
+        Of the scaled values.
+    learning_rate : float
+        The optimizer's peak rate.
+    batch_size, max_epochs : int, optional
+        Windows a step, and passes over all windows; None suits them to the number of windows.
+    patience : int
+        Validation checks, four an epoch, without a better error before training stops.
+    val_size : int or float, optional
+        Last rows of each series kept out of training, as a number or a share; a tenth and at least one horizon if
+        None. A series too short for that is trained on whole; where all are, training has no check.
+    random_state : int, RandomState or None
+        An int makes two fits on a CPU equal to the bit.
+    device : str, optional
+        "cpu", "cuda", ...; a GPU if there is one if None.
+    precision : {"float32", "bfloat16"}, optional
+        bfloat16 is mixed precision, and the choice of None on a GPU.
+    verbose : int
+        0 hides the progress bar; 1 shows it where the output is a terminal or a notebook.
+
+    Attributes
+    ----------
+    horizon_, lookback_ : int
+    freq_ : str or int
+    history_ : History
+        Validation checks of the fit; ``pd.DataFrame(history_.checks)`` is a table of them.
+    network_ : SimbaForecaster
+    scaler_ : Scaler
+        Mean and standard deviation of each series' training rows.
+    n_features_in_ : int
+        Number of series.
+    feature_names_in_ : ndarray of str
+        Columns of a wide frame, if all are strings.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> hours = pd.date_range("2024-01-01", periods=500, freq="h")
+    >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(500) * 2 * np.pi / 24)}, index=hours)
+    >>> model = TitansForecaster(horizon=24, lookback=48, d_model=16, max_epochs=1, random_state=0).fit(df)
+    >>> model.predict().round(1).head(3)
+                         load
+    2024-01-21 20:00:00   9.1
+    2024-01-21 21:00:00   9.3
+    2024-01-21 22:00:00   9.5
+    """
+
+    def __init__(
+        self,
+        *,
+        horizon: int | None = None,
+        lookback: int | None = None,
+        freq: Any = None,
+        id_col: str = "unique_id",
+        time_col: str = "ds",
+        target_col: str = "y",
+        static_cols: Any = None,
+        past_cols: Any = None,
+        future_cols: Any = None,
+        variant: str = "lmm",
+        mixer: str = "memory",
+        context: str = "window",
+        n_layers: int = 2,
+        d_model: int = 128,
+        n_heads: int = 4,
+        memory_depth: int = 2,
+        memory_expansion: int = 1,
+        chunk_size: int = 16,
+        patch_len: int = 16,
+        stride: int = 8,
+        dropout: float = 0.1,
+        cycle: int | None = None,
+        linear_path: bool = True,
+        channel_mixing: bool = False,
+        missing: str = "error",
+        loss: str = "mse",
+        learning_rate: float = 1e-3,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int = 8,
+        val_size: int | float | None = None,
+        warm_start: bool = False,
+        checkpoint_dir: Any = None,
+        random_state: Any = None,
+        device: str | None = None,
+        precision: str | None = None,
+        verbose: int = 1,
+    ) -> None:
+        self.horizon = horizon
+        self.lookback = lookback
+        self.freq = freq
+        self.id_col = id_col
+        self.time_col = time_col
+        self.target_col = target_col
+        self.static_cols = static_cols
+        self.past_cols = past_cols
+        self.future_cols = future_cols
+        self.variant = variant
+        self.mixer = mixer
+        self.context = context
+        self.n_layers = n_layers
+        self.d_model = d_model
+        self.n_heads = n_heads
+        self.memory_depth = memory_depth
+        self.memory_expansion = memory_expansion
+        self.chunk_size = chunk_size
+        self.patch_len = patch_len
+        self.stride = stride
+        self.dropout = dropout
+        self.cycle = cycle
+        self.linear_path = linear_path
+        self.channel_mixing = channel_mixing
+        self.missing = missing
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.val_size = val_size
+        self.warm_start = warm_start
+        self.checkpoint_dir = checkpoint_dir
+        self.random_state = random_state
+        self.device = device
+        self.precision = precision
+        self.verbose = verbose
+
+    def fit(self, df: Any, y: Any = None) -> TitansForecaster:
+        """Learn from a table of series; an earlier fit is forgotten.
+
+        Parameters
+        ----------
+        df : DataFrame, Series or ndarray of shape (rows, channels)
+            Long (`id_col`, `time_col`, `target_col`), one series (`time_col`, `target_col`), wide (times in the index
+            or in one column), a Series, or an array; pandas and NumPy. Not changed.
+        y : None
+            For scikit-learn's sake.
+
+        Returns
+        -------
+        TitansForecaster
+            Itself.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter, or the column, series and time, that is wrong.
+        NotImplementedError
+            For a reserved parameter.
+        FloatingPointError
+            If the loss becomes infinite or NaN.
+        """
+        if y is not None:
+            raise ValueError("`y` must be None: the table given as `df` holds the targets.")
+        for name, only in NOT_YET.items():
+            if getattr(self, name) != only:
+                raise NotImplementedError(f"`{name}` must be {only!r} yet, got {getattr(self, name)!r}.")
+        panel = self._read(df, self.freq, min_rows=3)
+        defaults = cut(defaults_for(panel.calendar), panel.lengths)
+        horizon = _whole("horizon", self.horizon, 1, defaults.horizon)
+        lookback = _whole("lookback", self.lookback, 1, defaults.lookback)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        config = self._model_config(panel, lookback, horizon, defaults.cycle)
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+        train_rows, validated = self._split(panel, horizon)
+        scaler = Scaler.fit(panel.values, panel.lengths, train_rows)
+        scaled = scaler.transform(panel.values, panel.lengths)
+        values = torch.from_numpy(scaled.astype(np.float32)).to(device)
+        series = values, panel.lengths, panel.starts
+        first = _first(train_rows, lookback, horizon)
+        train = Windows(*series, lookback=lookback, horizon=horizon, first=first, last=train_rows)
+        validation = None
+        if validated.any():
+            last = np.where(validated, panel.lengths, 0)
+            validation = Windows(*series, lookback=lookback, horizon=horizon, first=train_rows, last=last)
+        train_config = self._train_config(len(train), seed, device)
+
+        profile = None
+        if config.cycle:
+            profile = torch.from_numpy(profiles(scaled, panel.lengths, panel.starts, train_rows, config.cycle))
+        network = started_network(config, train, validation, profile, seed)
+        history = fit_network(network, train, validation, train_config)
+
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.horizon_, self.lookback_, self.freq_ = horizon, lookback, panel.calendar.freq
+        self.network_, self.history_, self.scaler_ = network, history, scaler
+        self.n_features_in_ = panel.n_series
+        if panel.feature_names is not None:
+            self.feature_names_in_ = panel.feature_names
+        self.panel_ = panel.tail(lookback)
+        return self
+
+    def predict(
+        self, h: Any = None, df: Any = None, *, level: Any = None, quantiles: Any = None, future: Any = None
+    ) -> Any:
+        """Forecast the `h` steps after the last one seen.
+
+        Parameters
+        ----------
+        h : int, optional
+            Steps ahead; the trained horizon if None. Past it the forecast rolls forward in blocks. A table here is
+            taken for `df`.
+        df : table of a kind that `fit` takes, optional
+            Forecast from the end of these rows instead: later or other rows of the series fitted, or of some of
+            them. Rows short of a lookback are padded.
+        level, quantiles, future
+            Reserved.
+
+        Returns
+        -------
+        DataFrame, Series or ndarray of the kind of the table it continues
+            One row per step, or per series and step, in the units of the data; a long frame's column is "Titans".
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        TypeError, ValueError
+            If `h` is no positive integer, or `df` does not fit the series fitted.
+        NotImplementedError
+            For a reserved parameter.
+        """
+        check_is_fitted(self)
+        for name, value in {"level": level, "quantiles": quantiles, "future": future}.items():
+            if value is not None:
+                raise NotImplementedError(f"`{name}` is not supported yet; leave it None.")
+        if h is not None and not np.isscalar(h):
+            if df is not None:
+                raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
+            h, df = None, h
+        steps = _whole("h", h, 1, self.horizon_)
+        if df is None:
+            panel, series = self.panel_, np.arange(self.n_features_in_)
+        else:
+            panel, series = self._context(df)
+        return panel.write(self._forecast(panel, series, steps))
+
+    def score(self, df: Any, y: Any = None) -> float:
+        """Minus the mean squared error of forecasting `df`'s rows, each series divided by its training variance.
+
+        The forecast starts at the end of the fitted data and rolls past the horizon to the last row of `df`; rows
+        must come after those fitted (the rows of an array are taken to follow at once). Greater is better.
+
+        Parameters
+        ----------
+        df : table of a kind that `fit` takes
+        y : None
+            For scikit-learn's sake.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        panel, series = self._context(df)
+        ahead = np.zeros(panel.n_series, dtype=np.int64)
+        if panel.layout.kind != "array":
+            ahead = panel.starts - self.panel_.ends[series]
+        if (ahead < 0).any():
+            which = panel.ids[[int(ahead.argmin())]].tolist()[0]
+            raise ValueError(
+                f"`df` must come after the rows fitted, but series {which!r} begins {-ahead.min()} steps too early."
+            )
+        fitted = self.panel_.take(series)
+        forecast = self._forecast(fitted, series, int((ahead + panel.lengths).max()))
+        errors = [
+            (panel.series(i) - forecast[i, start : start + n]) / self.scaler_.std[series[i]]
+            for i, (start, n) in enumerate(zip(ahead, panel.lengths, strict=True))
+        ]
+        return -float(np.mean(np.concatenate(errors) ** 2))
+
+    def update(self, rows: Any) -> TitansForecaster:
+        """Reserved: read on from new rows."""
+        raise NotImplementedError("`update` is not supported yet; pass the rows to `predict(df=...)`, or fit again.")
+
+    def surprise(self, df: Any) -> Any:
+        """Reserved: how much each row surprised the memory."""
+        raise NotImplementedError("`surprise` is not supported yet.")
+
+    def _read(self, df: Any, freq: Any, min_rows: int) -> Panel:
+        columns = {"id_col": self.id_col, "time_col": self.time_col, "target_col": self.target_col}
+        return read_table(df, freq=freq, min_rows=min_rows, **columns)
+
+    def _model_config(self, panel: Panel, lookback: int, horizon: int, cycle: int) -> ModelConfig:
+        return ModelConfig(
+            lookback=lookback,
+            horizon=horizon,
+            n_series=panel.n_series,
+            cycle=_whole("cycle", self.cycle, 0, cycle),
+            linear_path=self.linear_path,
+            patch_len=_whole("patch_len", self.patch_len, 1),
+            stride=_whole("stride", self.stride, 1),
+            d_model=_whole("d_model", self.d_model, 1),
+            n_layers=_whole("n_layers", self.n_layers, 1),
+            n_heads=_whole("n_heads", self.n_heads, 1),
+            mixer=self.mixer,
+            memory_depth=_whole("memory_depth", self.memory_depth, 1),
+            memory_expansion=_whole("memory_expansion", self.memory_expansion, 1),
+            chunk_size=_whole("chunk_size", self.chunk_size, 1),
+            dropout=self.dropout,
+        )
+
+    def _train_config(self, windows: int, seed: int, device: torch.device) -> TrainConfig:
+        batch_size = _whole("batch_size", self.batch_size, 1, min(256, max(16, windows // 16)))
+        steps = math.ceil(windows / batch_size)
+        return TrainConfig(
+            loss=self.loss,
+            learning_rate=self.learning_rate,
+            batch_size=batch_size,
+            max_epochs=_whole("max_epochs", self.max_epochs, 0, min(100, max(3, math.ceil(LEAST_STEPS / steps)))),
+            patience=_whole("patience", self.patience, 1),
+            precision=self.precision or ("bfloat16" if device.type == "cuda" else "float32"),
+            random_state=seed,
+            verbose=self.verbose,
+        )
+
+    def _split(self, panel: Panel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+        """Training rows of each series, and which series have validation rows after them."""
+        lengths = panel.lengths
+        if lengths.max() < horizon + 1:
+            i = int(lengths.argmax())
+            raise ValueError(
+                f"a series needs at least `horizon` + 1 = {horizon + 1} rows to learn from, but the longest, "
+                f"{panel.ids[[i]].tolist()[0]!r}, has {lengths[i]}. Lower `horizon` or bring more rows."
+            )
+        size = VALIDATION_SHARE if self.val_size is None else self.val_size
+        if isinstance(size, bool) or not isinstance(size, (int, float, np.number)) or not 0 <= size < math.inf:
+            raise ValueError(f"`val_size` must be a number of rows or a share in [0, 1), got {size!r}.")
+        rows = np.ceil(lengths * float(size) if size < 1 else np.full(len(lengths), float(size))).astype(np.int64)
+        if size > 0:
+            rows = np.maximum(rows, horizon)
+        validated = (rows > 0) & (lengths - rows >= horizon + 1)
+        return np.where(validated, lengths - rows, lengths), validated
+
+    def _context(self, df: Any) -> tuple[Panel, np.ndarray]:
+        """A table to predict from, and the number of each of its series; its steps are those of the fitted calendar."""
+        fitted = self.panel_
+        panel = self._read(df, fitted.calendar.freq, min_rows=1)
+        starts = fitted.calendar.steps(panel.calendar.labels(panel.starts))
+        if "array" in (panel.layout.kind, fitted.layout.kind) or {panel.layout.kind, fitted.layout.kind} == {"series"}:
+            if panel.n_series != fitted.n_series:
+                raise ValueError(f"`df` must have {fitted.n_series} channels as the data fitted, got {panel.n_series}.")
+            series = np.arange(fitted.n_series)
+        else:
+            series = fitted.ids.get_indexer(panel.ids)
+            if (series < 0).any():
+                unknown = panel.ids[series < 0].tolist()
+                raise ValueError(f"`df` has series {unknown[:5]} that were not in the data fitted; fit them first.")
+        return replace(panel, starts=starts, calendar=fitted.calendar), series
+
+    @torch.no_grad()
+    def _forecast(self, panel: Panel, series: np.ndarray, steps: int) -> np.ndarray:
+        """(n_series, steps) after each series' last row, in the data's units."""
+        scaler = Scaler(self.scaler_.mean[series], self.scaler_.std[series])
+        network, lookback = self.network_, self.lookback_
+        device = network.persistent.device
+        panel = panel.tail(lookback)
+        values = torch.from_numpy(scaler.transform(panel.values, panel.lengths).astype(np.float32)).to(device)
+        contexts = Windows(
+            values,
+            *(panel.lengths, panel.starts),
+            lookback=lookback,
+            horizon=0,
+            first=panel.lengths,
+            last=panel.lengths,
+            series=series,
+        )
+        forecasts = []
+        for past, _, step, number, mask in contexts.batches(EVALUATION_BATCH):
+            blocks: list[torch.Tensor] = []
+            for _ in range(math.ceil(steps / self.horizon_)):
+                blocks.append(network(past, step, number, mask))
+                past = torch.cat([past, blocks[-1]], dim=1)[:, -lookback:]
+                step = step + self.horizon_
+                if mask is not None:
+                    mask = torch.cat([mask, torch.ones_like(blocks[-1], dtype=torch.bool)], dim=1)[:, -lookback:]
+            forecasts.append(torch.cat(blocks, dim=1)[:, :steps, 0].double().cpu().numpy())
+        return scaler.inverse(np.concatenate(forecasts))
+
+
+def _whole(name: str, value: Any, low: int, default: int | None = None) -> int:
+    """`value` as an int, NumPy's among them; the default for None where there is one."""
+    if value is None and default is not None:
+        return default
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        whole = operator.index(value)
+    except TypeError:
+        raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.") from None
+    if whole < low:
+        raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
+    return whole
+
+
+def _first(train_rows: np.ndarray, lookback: int, horizon: int) -> np.ndarray:
+    """The first row that a training window forecasts: after a full lookback or, in a shorter series, halfway."""
+    half = np.maximum((train_rows - horizon + 1) // 2, 1)
+    return np.where(train_rows >= lookback + horizon, lookback, half)

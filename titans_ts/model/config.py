@@ -1,0 +1,123 @@
+"""The network's shape, in one frozen dataclass that is passed whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+CHOICES = {
+    "mixer": ("memory", "attention", "mamba", "none"),
+    "feature_mixer": ("einfft", "mlp", "none"),
+    "memory_gates": ("token", "chunk"),
+}
+AT_LEAST = {
+    **dict.fromkeys(("lookback", "horizon", "n_series", "d_model", "n_heads", "n_layers", "patch_len", "stride"), 1),
+    **dict.fromkeys(("memory_depth", "memory_expansion", "chunk_size", "einfft_blocks"), 1),
+    **dict.fromkeys(("cycle", "n_persistent"), 0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Everything that fixes a `SimbaForecaster`.
+
+    Parameters
+    ----------
+    lookback, horizon : int
+        Steps read and steps forecast.
+    n_series : int
+        Series with a cycle of their own.
+    cycle : int
+        Period of the learnable cycle in steps; 0 for none.
+    linear_path : bool
+        A linear map lookback -> horizon beside the deep branch.
+    scale_windows : bool
+        Divide each window by its standard deviation before the deep branch, not only centre it.
+    patch_len, stride : int
+        Steps of a token and between tokens; halved until two patches fit into the lookback.
+    d_model, n_layers, n_heads : int
+        Width, blocks and heads of the deep branch.
+    mixer : {"memory", "attention", "mamba", "none"}
+        What mixes tokens in a block.
+    feature_mixer : {"einfft", "mlp", "none"}
+        What mixes features in a block.
+    einfft_blocks : int
+        Diagonal blocks of EinFFT's weights.
+    memory_depth, memory_expansion : int
+        Layers of the memory, and its hidden width over the head's.
+    chunk_size : int
+        Tokens whose surprises are taken at the same weights.
+    memory_conv, memory_momentum, memory_forgetting : bool
+        The convolution of q, k, v; eta; alpha.
+    memory_gates : {"token", "chunk"}
+        Gates per token, or those of a chunk's first token for the whole chunk (Titans, section 3.2).
+    n_persistent : int
+        Learned tokens ahead of the series' own (Titans, section 3.3).
+    dropout : float
+        In [0, 1), on each block's branches and ahead of the head.
+
+    Raises
+    ------
+    ValueError
+        Naming the field that is out of range.
+    """
+
+    lookback: int
+    horizon: int
+    n_series: int = 1
+    cycle: int = 0
+    linear_path: bool = True
+    scale_windows: bool = False
+    patch_len: int = 16
+    stride: int = 8
+    d_model: int = 128
+    n_layers: int = 2
+    n_heads: int = 4
+    mixer: str = "memory"
+    feature_mixer: str = "einfft"
+    einfft_blocks: int = 4
+    memory_depth: int = 2
+    memory_expansion: int = 1
+    chunk_size: int = 16
+    memory_conv: bool = True
+    memory_momentum: bool = True
+    memory_forgetting: bool = True
+    memory_gates: str = "token"
+    n_persistent: int = 4
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, low in AT_LEAST.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < low:
+                raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"`{name}` must be one of {choices}, got {getattr(self, name)!r}.")
+        for field in fields(self):
+            if field.type == "bool" and not isinstance(getattr(self, field.name), bool):
+                raise ValueError(f"`{field.name}` must be True or False, got {getattr(self, field.name)!r}.")
+        for name in ("n_heads", "einfft_blocks"):
+            if self.d_model % getattr(self, name):
+                raise ValueError(
+                    f"`d_model` must be a multiple of `{name}` = {getattr(self, name)}, got {self.d_model}."
+                )
+        if self.mixer == "attention" and self.d_model // self.n_heads % 2:
+            raise ValueError(f"`d_model` / `n_heads` must be even for attention, got {self.d_model // self.n_heads}.")
+        if self.stride > self.patch_len:
+            raise ValueError(f"`stride` must be at most `patch_len` = {self.patch_len}, got {self.stride}.")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout!r}.")
+
+    @property
+    def patching(self) -> tuple[int, int]:
+        """Patch length and stride as used: halved until two patches fit into the lookback."""
+        patch_len, stride = self.patch_len, self.stride
+        while patch_len > 1 and 2 * patch_len > self.lookback:
+            patch_len, stride = patch_len // 2, max(1, stride // 2)
+        return patch_len, min(stride, patch_len)
+
+    @property
+    def n_tokens(self) -> int:
+        """Patches of a lookback whose end is padded by one stride."""
+        patch_len, stride = self.patching
+        return (self.lookback + stride - patch_len) // stride + 1

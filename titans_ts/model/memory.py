@@ -1,0 +1,182 @@
+"""NeuralMemory: the Titans memory as a layer.
+
+Projections, a short convolution and gates around `kernels.memory_scan`, in the place where SiMBA has its Mamba.
+
+Source: Titans: Learning to Memorize at Test Time (Behrouz et al., 2024), sections 3 and 4.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad, silu
+
+from titans_ts.kernels import MemoryState, memory_scan
+
+from .config import ModelConfig
+
+ALPHA_START = 0.01  # a memory that forgets faster from the start never learns to hold
+NORM_EPS = 1e-6  # of a squared norm; keys can be exactly zero, where a smaller one would let gradients explode
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerState:
+    """What a layer carries from one call to the next.
+
+    Parameters
+    ----------
+    memory : MemoryState
+    conv : Tensor (batch, 3, 3 * d_model) or None
+        The convolution's last inputs.
+    gates : Tensor (batch, 1, 3, heads) or None
+        The current chunk's gates, where gates are per chunk.
+    """
+
+    memory: MemoryState
+    conv: Tensor | None
+    gates: Tensor | None
+
+
+class NeuralMemory(nn.Module):
+    """Read tokens with a memory that keeps learning, at prediction time too.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    backend : str
+        `memory_scan`'s.
+
+    Notes
+    -----
+    theta is bounded by (1 - eta) / chunk_size, half of that for a deep memory: the surprises of a chunk add up, and
+    beyond that bound a chunk of similar keys makes the weights grow without end.
+    """
+
+    def __init__(self, config: ModelConfig, backend: str = "auto") -> None:
+        super().__init__()
+        d_model, depth, self.n_heads = config.d_model, config.memory_depth, config.n_heads
+        self.chunk_size, self.backend = config.chunk_size, backend
+        self.momentum, self.forgetting = config.memory_momentum, config.memory_forgetting
+        self.gates_per_chunk = config.memory_gates == "chunk"
+        self.theta_max = (1.0 if depth == 1 else 0.5) / config.chunk_size
+        # A deep memory that forgets towards zero comes to a saddle with no gradient left to leave it.
+        self.decay_to = "zero" if depth == 1 else "init"
+
+        self.project_qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.conv = CausalConv(3 * d_model) if config.memory_conv else None
+        self.project_gates = nn.Linear(d_model, 3 * self.n_heads)
+        self.project_output_gate = nn.Linear(d_model, d_model, bias=False)
+        head_dim = d_model // self.n_heads
+        self.norm = nn.RMSNorm(head_dim, eps=1e-5)
+        self.project_out = nn.Linear(d_model, d_model, bias=False)
+
+        widths = [head_dim, *[config.memory_expansion * head_dim] * (depth - 1), head_dim]
+        self.initial = nn.ParameterList(
+            nn.Parameter(torch.randn(self.n_heads, n_in, n_out) / n_in**0.5) for n_in, n_out in pairwise(widths)
+        )
+        with torch.no_grad():
+            alpha, eta, theta = self.project_gates.bias.view(3, self.n_heads)
+            alpha.fill_(torch.logit(torch.tensor(ALPHA_START)).item())
+            eta.zero_()
+            theta.zero_()
+            self.project_gates.weight.mul_(0.1)  # near their bias at first, so that alpha starts low for every token
+
+    def forward(self, x: Tensor, inert: Tensor | None = None) -> Tensor:
+        """Read `x` (batch, tokens, d_model) from a fresh memory; `inert` (batch, tokens) tokens leave it as it is."""
+        return self.step(x, inert=inert)[0]
+
+    def step(
+        self, x: Tensor, state: LayerState | None = None, inert: Tensor | None = None
+    ) -> tuple[Tensor, LayerState]:
+        """Read on from `state`; any split of a sequence into steps gives what one pass gives.
+
+        Parameters
+        ----------
+        x : Tensor (batch, tokens, d_model)
+        state : LayerState, optional
+            A fresh memory if None.
+        inert : Tensor of bool (batch, tokens), optional
+            Tokens that write nothing and age nothing.
+
+        Returns
+        -------
+        out : Tensor (batch, tokens, d_model)
+        state : LayerState
+        """
+        qkv = self.project_qkv(x)
+        rows = None
+        if self.conv is not None:
+            qkv, rows = self.conv(qkv, None if state is None else state.conv)
+        q, k, v = silu(qkv).unflatten(-1, (3, self.n_heads, -1)).unbind(2)  # each (batch, tokens, heads, head_dim)
+
+        raw = self.project_gates(x).unflatten(-1, (3, self.n_heads))  # (batch, tokens, 3, heads)
+        chunk_gates = None
+        if self.gates_per_chunk:
+            raw, chunk_gates = self._hold(raw, state)
+        alpha, eta, theta = self._gates(raw, inert)
+
+        memory = None if state is None else state.memory
+        y, memory = memory_scan(
+            *(_unit(q), _unit(k), v, alpha, eta, theta, tuple(self.initial)),
+            chunk_size=self.chunk_size,
+            state=memory,
+            return_state=True,
+            decay_to=self.decay_to,
+            backend=self.backend,
+        )
+        out = self.project_out(self.norm(y).flatten(2) * silu(self.project_output_gate(x)))
+        return out, LayerState(memory=memory, conv=rows, gates=chunk_gates)
+
+    def _gates(self, raw: Tensor, inert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        raw = raw if raw.dtype == torch.float64 else raw.float()  # 1 - alpha needs more than bfloat16's 8 bits
+        alpha, eta, theta = raw.sigmoid().unbind(2)
+        if not self.forgetting:
+            alpha = torch.zeros_like(alpha)
+        if not self.momentum:
+            eta = torch.zeros_like(eta)
+        theta = self.theta_max * (1 - eta) * theta
+        if inert is not None:
+            still = inert.unsqueeze(-1)
+            alpha, theta, eta = alpha.masked_fill(still, 0), theta.masked_fill(still, 0), eta.masked_fill(still, 1)
+        return alpha, eta, theta
+
+    def _hold(self, raw: Tensor, state: LayerState | None) -> tuple[Tensor, Tensor]:
+        """Give every token the gates of its chunk's first token; return the last chunk's too."""
+        offset = 0 if state is None else state.memory.offset
+        token = torch.arange(offset, offset + raw.shape[1], device=raw.device)  # counted from the chunk under way
+        first = token - token % self.chunk_size - offset
+        if state is None or state.gates is None:
+            held = raw.index_select(1, first)
+            return held, held[:, -1:]
+        raw = torch.cat([state.gates, raw], dim=1)  # a chunk that began before this call finds its gates in row 0
+        held = raw.index_select(1, (first + 1).clamp(min=0))
+        return held, torch.cat([state.gates, held], dim=1)[:, -1:]
+
+
+class CausalConv(nn.Module):
+    """Depthwise causal convolution over 4 tokens.
+
+    As shifted multiply-adds: the backward of a grouped convolution is slow on a CPU.
+    """
+
+    WIDTH = 4
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        bound = self.WIDTH**-0.5
+        self.weight = nn.Parameter(torch.empty(self.WIDTH, channels).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(batch, tokens, channels), its 3 rows `before` (zeros if None) -> the result, and its last 3 rows."""
+        tokens = x.shape[1]
+        x = pad(x, (0, 0, self.WIDTH - 1, 0)) if before is None else torch.cat([before, x], dim=1)
+        out = self.bias + sum(self.weight[i] * x[:, i : i + tokens] for i in range(self.WIDTH))
+        return out, x[:, tokens:]
+
+
+def _unit(x: Tensor) -> Tensor:
+    return x * (x.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt()

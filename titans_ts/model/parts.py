@@ -1,0 +1,129 @@
+"""What stands around the blocks: instance norm, cycle, patches, linear path, head.
+
+Sources: RevIN (Kim et al., 2022) without its affine map, CycleNet (Lin et al., 2024), PatchTST (Nie et al., 2023),
+DLinear (Zeng et al., 2023). Everything here sees one row per sample, a sample being one channel of one window.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, pad
+
+
+class WindowStats(NamedTuple):
+    """Level and scale of each window, (samples, 1)."""
+
+    mean: Tensor
+    std: Tensor
+
+
+class InstanceNorm(nn.Module):
+    """Take a window's level away and, if asked, its scale.
+
+    Parameters
+    ----------
+    scale : bool
+        Divide by the window's standard deviation too.
+    """
+
+    EPS = 1e-5  # of a variance; the series' own is 1
+
+    def __init__(self, scale: bool) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, WindowStats]:
+        """Normalise `x` (samples, lookback); where `mask` is False a value counts for nothing and becomes 0."""
+        if mask is None:
+            mean = x.mean(-1, keepdim=True)
+            z = x - mean
+            count: Tensor | int = x.shape[-1]
+        else:
+            count = mask.sum(-1, keepdim=True).clamp(min=1)
+            mean = torch.where(mask, x, 0).sum(-1, keepdim=True) / count
+            z = torch.where(mask, x - mean, 0)
+        if not self.scale:
+            return z, WindowStats(mean, torch.ones_like(mean))
+        std = (z.square().sum(-1, keepdim=True) / count + self.EPS).sqrt()
+        return z / std, WindowStats(mean, std)
+
+    @staticmethod
+    def inverse(z: Tensor, stats: WindowStats) -> Tensor:
+        """Give `z` (samples, any) the level and scale back."""
+        return z * stats.std + stats.mean
+
+
+class Cycle(nn.Module):
+    """A learnable profile of `period` steps for each series; absolute steps give its phase.
+
+    Source: CycleNet (Lin et al., 2024), section 3.
+    """
+
+    def __init__(self, n_series: int, period: int) -> None:
+        super().__init__()
+        self.period = period
+        self.profile = nn.Parameter(torch.zeros(n_series, period))
+
+    def forward(self, series: Tensor, step: Tensor, length: int) -> Tensor:
+        """The profile over `length` steps from `step` on: (samples,), (samples,) -> (samples, length)."""
+        phase = (step.unsqueeze(-1) + torch.arange(length, device=step.device)) % self.period
+        index = series.unsqueeze(-1) * self.period + phase
+        # An embedding, because the gradient of plain indexing adds in an order that varies between CPU runs.
+        return embedding(index, self.profile.view(-1, 1)).squeeze(-1)
+
+
+class LinearPath(nn.Module):
+    """One linear map lookback -> horizon for all series, zero at first; `closed_form_start` solves for it."""
+
+    def __init__(self, lookback: int, horizon: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(lookback, horizon))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(samples, lookback) -> (samples, horizon)"""
+        return z @ self.weight
+
+
+class PatchEmbedding(nn.Module):
+    """Cut a window into overlapping patches, its end padded by `stride` repeats, and embed each.
+
+    Source: PatchTST (Nie et al., 2023), section 3.1.
+    """
+
+    def __init__(self, patch_len: int, stride: int, d_model: int) -> None:
+        super().__init__()
+        self.patch_len, self.stride = patch_len, stride
+        self.project = nn.Linear(patch_len, d_model)
+
+    def patches(self, x: Tensor) -> Tensor:
+        """(samples, lookback) -> (samples, tokens, patch_len)"""
+        x = pad(x.unsqueeze(1), (0, self.stride), mode="replicate").squeeze(1)
+        return x.unfold(-1, self.patch_len, self.stride)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(samples, lookback) -> (samples, tokens, d_model)"""
+        out: Tensor = self.project(self.patches(z))
+        return out
+
+    def inert(self, mask: Tensor) -> Tensor:
+        """Tokens that hold no real value: (samples, lookback) -> (samples, tokens)."""
+        return ~self.patches(mask.float()).bool().any(-1)
+
+
+class FlattenHead(nn.Module):
+    """All tokens to the horizon; zero at first, so that the deep branch starts by saying nothing."""
+
+    def __init__(self, n_tokens: int, d_model: int, horizon: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.project = nn.Linear(n_tokens * d_model, horizon)
+        nn.init.zeros_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(samples, tokens, d_model) -> (samples, horizon)"""
+        out: Tensor = self.project(self.dropout(z.flatten(1)))
+        return out

@@ -1,0 +1,166 @@
+"""SimbaForecaster: normalise -> patch -> SimbaBlock x n -> head, beside a cycle and a linear path.
+
+Sources: SiMBA (Patro and Agneeswaran, 2024) for the block, with Titans' memory (Behrouz et al., 2024) in place of
+its Mamba; the parts around it as `parts` says.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from .config import ModelConfig
+from .einfft import EinFFT
+from .memory import NeuralMemory
+from .mixers import Attention, Mamba
+from .parts import Cycle, FlattenHead, InstanceNorm, LinearPath, PatchEmbedding
+
+MIXERS: dict[str, type[NeuralMemory | Attention | Mamba]] = {
+    "memory": NeuralMemory,
+    "attention": Attention,
+    "mamba": Mamba,
+}
+
+
+class SimbaForecaster(nn.Module):
+    """Forecast each channel of a window from its own past.
+
+    Parameters
+    ----------
+    config : ModelConfig
+
+    Notes
+    -----
+    The output is cycle + level + linear path + deep branch. Linear path, cycle and head are zero in a new network,
+    which therefore forecasts the window's mean; `closed_form_start` gives it a better start.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.cycle = Cycle(config.n_series, config.cycle) if config.cycle else None
+        self.norm = InstanceNorm(config.scale_windows)
+        self.linear = LinearPath(config.lookback, config.horizon) if config.linear_path else None
+        self.embed = PatchEmbedding(*config.patching, config.d_model)
+        self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
+        self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
+        self.final_norm = nn.LayerNorm(config.d_model)
+        self.head = FlattenHead(config.n_tokens, config.d_model, config.horizon, config.dropout)
+
+    def forward(
+        self, past: Tensor, step: Tensor | None = None, series: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Forecast the steps after `past`.
+
+        Parameters
+        ----------
+        past : Tensor (batch, lookback, channels)
+        step : Tensor of int (batch,), optional
+            Absolute step of each window's first row, from which the cycle takes its phase; 0 if None.
+        series : Tensor of int (batch, channels), optional
+            Which series each channel is, in [0, n_series); 0, 1, ... if None.
+        mask : Tensor of bool (batch, lookback, channels), optional
+            False where a value is padding; all real if None.
+
+        Returns
+        -------
+        Tensor (batch, horizon, channels)
+
+        Raises
+        ------
+        ValueError
+            If `past` has another lookback, or channels that `series` does not name.
+        """
+        x, profile, mask = self._samples(past, step, series, mask)
+        z, stats = self.norm(x, mask)
+        y = self.deep(z, mask)
+        if self.linear is not None:
+            y = y + self.linear(z)
+        y = self.norm.inverse(y, stats) + profile
+        return y.unflatten(0, (past.shape[0], -1)).transpose(1, 2)
+
+    def residuals(
+        self, past: Tensor, future: Tensor, step: Tensor, series: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """What the linear path reads and what it should answer: (samples, lookback) and (samples, horizon).
+
+        Arguments as `forward` takes them; `future` (batch, horizon, channels).
+        """
+        x, profile, mask = self._samples(past, step, series, mask)
+        z, (mean, std) = self.norm(x, mask)
+        return z * std, future.transpose(1, 2).flatten(0, 1) - profile - mean
+
+    def _samples(
+        self, past: Tensor, step: Tensor | None, series: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | float, Tensor | None]:
+        """One row per channel of a window: the past less its cycle, the cycle over the horizon, the mask."""
+        config = self.config
+        if past.ndim != 3 or past.shape[1] != config.lookback:
+            raise ValueError(f"`past` must have shape (batch, {config.lookback}, channels), got {tuple(past.shape)}.")
+        batch, lookback, channels = past.shape
+        if mask is not None:
+            mask = mask.transpose(1, 2).flatten(0, 1)
+        x = past.transpose(1, 2).flatten(0, 1)  # (samples, lookback)
+        if self.cycle is None:
+            return x, 0.0, mask
+        if series is None:
+            if channels > config.n_series:
+                raise ValueError(
+                    f"`past` has {channels} channels but the network {config.n_series} series; pass `series`."
+                )
+            series = torch.arange(channels, device=past.device).expand(batch, -1)
+        if step is None:
+            step = torch.zeros(batch, dtype=torch.int64, device=past.device)
+        over = self.cycle(series.flatten(), step.repeat_interleave(channels), lookback + config.horizon)
+        return x - over[:, :lookback], over[:, lookback:], mask
+
+    def deep(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The patched branch alone: (samples, lookback) -> (samples, horizon)."""
+        tokens = self.embed(z)
+        n_persistent = self.config.n_persistent
+        tokens = torch.cat([self.persistent.expand(len(z), -1, -1).to(tokens.dtype), tokens], dim=1)
+        inert = None
+        if mask is not None:
+            inert = nn.functional.pad(self.embed.inert(mask), (n_persistent, 0), value=False)
+        for block in self.blocks:
+            tokens = block(tokens, inert)
+        out: Tensor = self.head(self.final_norm(tokens[:, n_persistent:]))
+        return out
+
+
+class SimbaBlock(nn.Module):
+    """Mix tokens, then features, each a residual branch of its norm: (batch, tokens, d_model) -> the same."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        d_model = config.d_model
+        self.mixer = MIXERS[config.mixer](config) if config.mixer != "none" else None
+        self.mixer_norm = nn.LayerNorm(d_model) if config.mixer != "none" else None
+        self.features: nn.Module | None = None
+        if config.feature_mixer == "einfft":
+            self.features = EinFFT(d_model, config.einfft_blocks)
+        elif config.feature_mixer == "mlp":
+            self.features = Perceptron(d_model)
+        self.features_norm = nn.LayerNorm(d_model) if self.features is not None else None
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, z: Tensor, inert: Tensor | None = None) -> Tensor:
+        if self.mixer is not None and self.mixer_norm is not None:
+            z = z + self.dropout(self.mixer(self.mixer_norm(z), inert))
+        if self.features is not None and self.features_norm is not None:
+            z = z + self.dropout(self.features(self.features_norm(z)))
+        return z
+
+
+class Perceptron(nn.Module):
+    """The usual two-layer perceptron of each token, four times as wide inside."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, 4 * d_model), nn.Linear(4 * d_model, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, tokens, d_model) -> the same"""
+        out: Tensor = self.down(gelu(self.up(x)))
+        return out

@@ -1,0 +1,277 @@
+"""One training loop for every network and every entrance: notebook, experiment, search.
+
+AdamW with warm-up and cosine decay, clipped gradients, checks on the validation windows several times an epoch, and
+the best weights kept, those that training started from among them.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from .model import SimbaForecaster
+from .windows import Batch, Windows
+
+LOSSES = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}
+PRECISIONS = ("float32", "bfloat16")
+EVALUATION_BATCH = 1024  # windows; no gradients are kept, so larger than a training batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a network is trained.
+
+    Parameters
+    ----------
+    loss : {"mse", "mae", "huber"}
+        Of the scaled values.
+    learning_rate : float
+        The optimizer's peak rate.
+    start_rate : float
+        The rate of cycle and linear path, over `learning_rate`: they begin at an optimum.
+    batch_size : int
+        Windows a step.
+    max_epochs : int
+        0 keeps the starting point.
+    patience : int
+        Stop after this many checks without a better validation error.
+    checks : int
+        Validation checks an epoch, evenly spaced.
+    most_validation_windows : int
+        Evenly spaced ones are taken where there are more.
+    weight_decay, clip, warmup : float
+        AdamW's; the gradients' largest norm; the share of all steps in which the rate rises.
+    precision : {"float32", "bfloat16"}
+        bfloat16 is automatic mixed precision.
+    random_state : int
+        Fixes batches and dropout; two runs on a CPU are equal to the bit.
+    verbose : int
+        0 shows nothing; 1 a progress bar where the output is a terminal or a notebook.
+
+    Raises
+    ------
+    ValueError
+        Naming the field that is out of range.
+    """
+
+    loss: str = "mse"
+    learning_rate: float = 1e-3
+    start_rate: float = 0.1
+    batch_size: int = 256
+    max_epochs: int = 10
+    patience: int = 8
+    checks: int = 4
+    most_validation_windows: int = 20_000
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    warmup: float = 0.05
+    precision: str = "float32"
+    random_state: int = 0
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise ValueError(f"`loss` must be one of {tuple(LOSSES)}, got {self.loss!r}.")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"`precision` must be one of {PRECISIONS}, got {self.precision!r}.")
+        for name in ("learning_rate", "clip"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"`{name}` must be a positive number, got {getattr(self, name)!r}.")
+        for name in ("start_rate", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"`{name}` must be a number >= 0, got {getattr(self, name)!r}.")
+        for name, low in {
+            "batch_size": 1,
+            "max_epochs": 0,
+            "patience": 1,
+            "checks": 1,
+            "most_validation_windows": 1,
+            "random_state": 0,
+        }.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < low:
+                raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"`warmup` must be in [0, 1), got {self.warmup!r}.")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One look at the validation windows; losses are means over all scaled values."""
+
+    epoch: float
+    step: int
+    train_loss: float
+    validation_loss: float
+    learning_rate: float
+
+
+@dataclass
+class History:
+    """What happened in training; the first check is the starting point.
+
+    `best` is the check whose weights were kept, and `stopped` says why training ended: "max_epochs", "patience" or
+    "interrupted".
+    """
+
+    checks: list[Check] = field(default_factory=list)
+    stopped: str = "max_epochs"
+
+    @property
+    def best(self) -> Check:
+        """The check with the least validation loss, or the last one where there was no validation."""
+        scored = [check for check in self.checks if not math.isnan(check.validation_loss)]
+        return min(scored, key=lambda check: check.validation_loss) if scored else self.checks[-1]
+
+
+def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | None, config: TrainConfig) -> History:
+    """Train `network` in place and leave it with its best weights.
+
+    Without validation windows nothing can tell when to stop, and the weights after `max_epochs` are kept.
+
+    Parameters
+    ----------
+    network : SimbaForecaster
+        On the device of the windows.
+    train, validation : Windows
+    config : TrainConfig
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    FloatingPointError
+        If a loss becomes infinite or NaN: names epoch, step and learning rate.
+    """
+    device = train.device
+    loss_of = LOSSES[config.loss]
+    steps_per_epoch = math.ceil(len(train) / config.batch_size)
+    total = config.max_epochs * steps_per_epoch
+    check_steps = {math.ceil(steps_per_epoch * (i + 1) / config.checks) for i in range(config.checks)}
+    optimizer = _optimizer(network, config)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total, config.warmup))
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
+
+    def validate() -> float:
+        if validation is None:
+            return math.nan
+        return evaluate(network, validation, config.loss, config.most_validation_windows)
+
+    def check(epoch: float, step: int, losses: Tensor) -> None:
+        found = Check(epoch, step, losses.mean().item(), validate(), float(schedule.get_last_lr()[0]))
+        history.checks.append(found)
+        if validation is None or history.best is found:
+            best.update({name: value.clone() for name, value in network.state_dict().items()})
+
+    history, best = History(), dict[str, Tensor]()
+    with seeded(config.random_state, device):
+        generator = torch.Generator().manual_seed(config.random_state)
+        check(0.0, 0, torch.tensor(math.nan))
+        progress = tqdm(total=total, desc="fit", unit="step", disable=None if config.verbose else True)
+        try:
+            for epoch in range(config.max_epochs):
+                network.train()
+                losses: list[Tensor] = []
+                for i, batch in enumerate(train.shuffled(config.batch_size, generator), start=1):
+                    with autocast:
+                        loss = loss_of(_forecast(network, batch), batch.future)
+                    optimizer.zero_grad(set_to_none=True)
+                    loss.backward()
+                    nn.utils.clip_grad_norm_(network.parameters(), config.clip)
+                    optimizer.step()
+                    schedule.step()
+                    losses.append(loss.detach())
+                    progress.update()
+                    if i in check_steps:
+                        recent = torch.stack(losses)
+                        _refuse_nonfinite(recent, epoch, steps_per_epoch, i, config)
+                        losses.clear()
+                        check(epoch + i / steps_per_epoch, epoch * steps_per_epoch + i, recent)
+                        network.train()
+                        progress.set_postfix(
+                            train=f"{recent.mean():.4f}", validation=f"{history.checks[-1].validation_loss:.4f}"
+                        )
+                        if _exhausted(history, config.patience):
+                            history.stopped = "patience"
+                            return history
+        except KeyboardInterrupt:
+            history.stopped = "interrupted"
+            warnings.warn("Training was interrupted; the best weights so far are kept.", stacklevel=2)
+        finally:
+            progress.close()
+            network.load_state_dict(best)
+            network.eval()
+    return history
+
+
+@torch.no_grad()
+def evaluate(network: SimbaForecaster, windows: Windows, loss: str = "mse", most: int | None = None) -> float:
+    """The mean loss over all windows and steps, or over `most` evenly spaced windows."""
+    was_training = network.training
+    network.eval()
+    total, count = 0.0, 0
+    for batch in windows.batches(EVALUATION_BATCH, most):
+        total += LOSSES[loss](_forecast(network, batch), batch.future, reduction="sum").double().item()
+        count += batch.future.numel()
+    network.train(was_training)
+    return total / count
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Fix torch's random numbers within the block; the caller's go on afterwards as if nothing had been."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def _forecast(network: SimbaForecaster, batch: Batch) -> Tensor:
+    out: Tensor = network(batch.past, batch.step, batch.series, batch.mask)
+    return out
+
+
+def _optimizer(network: SimbaForecaster, config: TrainConfig) -> torch.optim.AdamW:
+    """Decay for matrices alone; none for cycle and linear path, whose start it would undo, and a rate of their own."""
+    started = [p for part in (network.cycle, network.linear) if part is not None for p in part.parameters()]
+    others = [p for p in network.parameters() if all(p is not q for q in started)]
+    matrices, vectors = [p for p in others if p.ndim > 1], [p for p in others if p.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+        {"params": started, "weight_decay": 0.0, "lr": config.learning_rate * config.start_rate},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=config.learning_rate)
+
+
+def _rate(step: int, total: int, warmup: float) -> float:
+    """Linear warm-up, then half a cosine to zero."""
+    rising = max(1, round(warmup * total))
+    if step < rising:
+        return (step + 1) / rising
+    return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, total - rising)))
+
+
+def _refuse_nonfinite(losses: Tensor, epoch: int, steps_per_epoch: int, last: int, config: TrainConfig) -> None:
+    """Losses are looked at together, so that a GPU need not wait at every step."""
+    bad = (~losses.isfinite()).nonzero()
+    if len(bad):
+        step = epoch * steps_per_epoch + last - len(losses) + int(bad[0]) + 1
+        raise FloatingPointError(
+            f"The training loss became {losses[bad[0]].item()} at epoch {epoch + 1}, step {step}, "
+            f"learning rate {config.learning_rate:g}. Lower `learning_rate`."
+        )
+
+
+def _exhausted(history: History, patience: int) -> bool:
+    best = history.best
+    return not math.isnan(best.validation_loss) and len(history.checks) - 1 - history.checks.index(best) >= patience

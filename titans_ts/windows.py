@@ -1,0 +1,162 @@
+"""(lookback, horizon) windows over many series, and the scale they are seen at.
+
+Windows are views of one flat vector; a batch copies only its own rows. Series too short for a lookback are padded on
+the left, and the padding is masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """Each series' mean and standard deviation (population), (n_series,), in float64.
+
+    A series that does not vary has std 1, so that it comes back as it was.
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+
+    ROUNDING = 1e-14  # a spread below this share of the level is rounding, not variation
+
+    @classmethod
+    def fit(cls, values: np.ndarray, lengths: np.ndarray, rows: np.ndarray) -> Scaler:
+        """Of the first `rows` (n_series,) rows of each series in the flat `values`."""
+        first = np.cumsum(lengths) - lengths
+        mean, std = np.empty(len(lengths)), np.empty(len(lengths))
+        for i, (start, n) in enumerate(zip(first, rows, strict=True)):
+            part = values[start : start + n]
+            mean[i], std[i] = part.mean(), part.std()
+        flat = std <= cls.ROUNDING * np.abs(mean)
+        return cls(mean, np.where(flat, 1.0, std))
+
+    def transform(self, values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Flat values (rows,) to mean 0 and standard deviation 1."""
+        return (values - np.repeat(self.mean, lengths)) / np.repeat(self.std, lengths)
+
+    def inverse(self, scaled: np.ndarray) -> np.ndarray:
+        """Forecasts (n_series, steps) back to the data's units."""
+        return scaled * self.std[:, None] + self.mean[:, None]
+
+
+class Batch(NamedTuple):
+    """What the network reads and what it is asked for; a channel of a window is a sample."""
+
+    past: Tensor  # (samples, lookback, 1)
+    future: Tensor  # (samples, horizon, 1)
+    step: Tensor  # (samples,) absolute step of the first past row
+    series: Tensor  # (samples, 1)
+    mask: Tensor | None  # (samples, lookback, 1), False where padded
+
+
+class Windows:
+    """Every window whose `horizon` future rows lie in a given range of rows of its series.
+
+    Parameters
+    ----------
+    values : Tensor (rows,)
+        Scaled values in float32, series after series, on the device where windows are wanted; shared, not copied,
+        unless a series needs padding.
+    lengths, starts : ndarray of int (n_series,)
+        Rows of each series, and the absolute step of its first row.
+    lookback, horizon : int
+        A horizon of 0 gives contexts for prediction.
+    first, last : ndarray of int (n_series,)
+        Futures lie in rows [first, last). The past may reach back before `first`, and is padded before row 0.
+    series : ndarray of int (n_series,), optional
+        The number the network knows each series by; 0, 1, ... if None.
+
+    Raises
+    ------
+    ValueError
+        If no series holds a single window.
+    """
+
+    def __init__(
+        self,
+        values: Tensor,
+        lengths: np.ndarray,
+        starts: np.ndarray,
+        *,
+        lookback: int,
+        horizon: int,
+        first: np.ndarray,
+        last: np.ndarray,
+        series: np.ndarray | None = None,
+    ) -> None:
+        count = np.maximum(last - first - horizon + 1, 0)
+        if not count.any():
+            raise ValueError(f"No series has {horizon} rows to forecast in the rows asked for.")
+        padding = np.where(count > 0, np.maximum(lookback - first, 0), 0)
+        row_zero = np.cumsum(lengths + padding) - lengths  # where each series' row 0 lies in the flat vector
+        device = values.device
+        self.lookback, self.horizon = lookback, horizon
+        self._flat, self._mask = values, None
+        if padding.any():
+            position = torch.from_numpy(np.arange(len(values)) + np.repeat(np.cumsum(padding), lengths)).to(device)
+            self._flat = values.new_zeros(len(values) + padding.sum()).index_copy_(0, position, values)
+            self._mask = torch.zeros_like(self._flat, dtype=torch.bool).index_fill_(0, position, True)
+        self._ends = torch.from_numpy(np.cumsum(count)).to(device)
+        self._count = torch.from_numpy(count).to(device)
+        self._position = torch.from_numpy(row_zero + first - lookback).to(device)  # of each series' first window
+        self._step = torch.from_numpy(starts + first - lookback).to(device)
+        self._series = torch.from_numpy(np.arange(len(lengths)) if series is None else series).to(device)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    @property
+    def device(self) -> torch.device:
+        return self._flat.device
+
+    def batch(self, index: Tensor) -> Batch:
+        """The windows number `index` (samples,), counted series after series."""
+        series = torch.searchsorted(self._ends, index, right=True)
+        offset = index - (self._ends[series] - self._count[series])
+        position = self._position[series] + offset
+        length = self.lookback + self.horizon
+        rows = self._flat.unfold(0, length, 1)[position].unsqueeze(-1)
+        mask = None
+        if self._mask is not None:
+            mask = self._mask.unfold(0, self.lookback, 1)[position].unsqueeze(-1)
+        return Batch(
+            past=rows[:, : self.lookback],
+            future=rows[:, self.lookback :],
+            step=self._step[series] + offset,
+            series=self._series[series].unsqueeze(-1),
+            mask=mask,
+        )
+
+    def batches(self, size: int, most: int | None = None) -> Iterator[Batch]:
+        """All windows in order, `size` at a time, the last batch kept; evenly spaced ones if there are over `most`."""
+        stride = 1 if most is None else -(-len(self) // most)
+        for index in torch.arange(0, len(self), stride, device=self.device).split(size):
+            yield self.batch(index)
+
+    def shuffled(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
+        """All windows in random order, `size` at a time and the last batch kept."""
+        for index in torch.randperm(len(self), generator=generator).split(size):
+            yield self.batch(index.to(self.device))
+
+
+def profiles(values: np.ndarray, lengths: np.ndarray, starts: np.ndarray, rows: np.ndarray, period: int) -> np.ndarray:
+    """The mean of each series' first `rows` rows at each phase of the cycle, (n_series, period); 0 where none is seen.
+
+    Source: CycleNet (Lin et al., 2024) learns this profile; its mean is where learning starts here.
+    """
+    row = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    seen = row < np.repeat(rows, lengths)
+    series = np.repeat(np.arange(len(lengths)), lengths)[seen]
+    phase = (row[seen] + np.repeat(starts, lengths)[seen]) % period
+    bins = series * period + phase
+    size = len(lengths) * period
+    total, count = np.bincount(bins, values[seen], size), np.bincount(bins, minlength=size)
+    return (total / np.maximum(count, 1)).reshape(-1, period)
