@@ -9,6 +9,7 @@ Source: Titans: Learning to Memorize at Test Time (Behrouz et al., 2024), sectio
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, overload
 
 import torch
@@ -125,12 +126,19 @@ def memory_scan(
         raise ValueError(f"`backend` must be one of {['auto', *BACKENDS]}, got {backend!r}.")
 
     scan = BACKENDS["chunkwise" if backend == "auto" else backend]
-    with torch.autocast(q.device.type, enabled=False):
+    with _full_precision(q.device):
         q_, k_, v_, alpha, eta, theta = (x.to(dtype) for x in (q, k, v, alpha, eta, theta))
         weights = tuple(w.to(dtype) for w in weights)
-        y, after = scan(q_, k_, v_, alpha, eta, theta, weights, chunk_size, state, decay_to)
+        y, after = scan(q_, k_, v_, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state)
     y = y.to(q.dtype)
-    return (y, after) if return_state else y
+    return y if after is None else (y, after)
+
+
+def _full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Autocast off: the state must not be rounded to the precision of what is read."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 def _check(

@@ -16,6 +16,7 @@ Source: Titans (Behrouz et al., 2024), section 3.2, whose associative scan this 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -36,7 +37,8 @@ def scan(
     chunk_size: int,
     state: MemoryState | None,
     decay_to: str,
-) -> tuple[Tensor, MemoryState]:
+    return_state: bool,
+) -> tuple[Tensor, MemoryState | None]:
     """Run the recurrence chunk by chunk; arguments as `memory_scan` hands them on, checked and in one dtype."""
     B, T = q.shape[:2]
     q, k, v = (x.permute(2, 0, 1, 3).contiguous() for x in (q, k, v))  # (H, B, T, D)
@@ -46,27 +48,28 @@ def scan(
     if state is None:
         W, S, C, offset = init, None, init, 0
     else:
-        W, S, C = (
-            tuple(w.transpose(0, 1) for w in group) for group in (state.weights, state.momentum, state.chunk_start)
-        )
         offset = state.offset
+        groups = (state.weights, state.momentum, state.chunk_start if offset else state.weights)
+        W, S, C = (tuple(w.transpose(0, 1) for w in group) for group in groups)
     target = init if decay_to == "init" else None
 
+    sizes = _segments(T, chunk_size, offset)
     outputs = []
-    first = 0
-    while first < T:
-        last = min(first + chunk_size - offset, T)
-        part = slice(first, last)
+    # Split, not sliced: the gradient of a slice is as long as the sequence, for every chunk anew.
+    parts = zip(*(x.split(sizes, dim=2) for x in (q, k, v, alpha, eta, theta)), strict=True)
+    for i, (q_c, k_c, v_c, *chunk_gates) in enumerate(parts):
         if offset == 0:
             C = W
-        gates = _gates(alpha[..., part], eta[..., part], theta[..., part])
-        X, E = _surprises(C, k[:, :, part], v[:, :, part])
-        outputs.append(_read(q[:, :, part], W, S, target, X, E, gates))
-        W, S = _write(W, S, target, X, E, gates)
-        offset = (offset + last - first) % chunk_size
-        first = last
+        gates = _gates(*chunk_gates)
+        X, E = _surprises(C, k_c, v_c)
+        outputs.append(_read(q_c, W, S, target, X, E, gates))
+        if i < len(sizes) - 1 or return_state:
+            W, S = _write(W, S, target, X, E, gates)
+        offset = (offset + sizes[i]) % chunk_size
 
-    y = torch.cat(outputs, dim=2).permute(1, 2, 0, 3) if outputs else torch.zeros_like(q).permute(1, 2, 0, 3)
+    y = (torch.cat(outputs, dim=2) if outputs else q.clone()).permute(1, 2, 0, 3)
+    if not return_state:
+        return y, None
     if S is None:
         S = tuple(torch.zeros_like(w) for w in W)
 
@@ -77,6 +80,12 @@ def scan(
     return y, MemoryState(
         weights=per_sample(W), momentum=per_sample(S), chunk_start=per_sample(chunk_start), offset=offset
     )
+
+
+def _segments(T: int, chunk_size: int, offset: int) -> list[int]:
+    """Tokens up to each chunk border: the rest of the chunk under way, whole chunks, what is left."""
+    borders = [0, *range(chunk_size - offset, T, chunk_size), T]
+    return [last - first for first, last in pairwise(borders) if last > first]
 
 
 class _Gates(NamedTuple):

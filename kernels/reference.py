@@ -25,7 +25,8 @@ def scan(
     chunk_size: int,
     state: MemoryState | None,
     decay_to: str,
-) -> tuple[Tensor, MemoryState]:
+    return_state: bool,
+) -> tuple[Tensor, MemoryState | None]:
     """Run the recurrence; arguments as `memory_scan` hands them on, checked and in one dtype.
 
     Source: u_t is eq. 12's surprise, S_t eq. 14, W_t eq. 13, y_t eq. 15.
@@ -49,7 +50,9 @@ def scan(
             W = tuple(w + alpha_t * w0 for w, w0 in zip(W, init, strict=True))
         outputs.append(_mlp(W, q[:, t]))
         offset = (offset + 1) % chunk_size
-    y = torch.stack(outputs, dim=1) if outputs else torch.zeros_like(q)
+    y = torch.stack(outputs, dim=1) if outputs else q.clone()
+    if not return_state:
+        return y, None
     return y, MemoryState(weights=W, momentum=S, chunk_start=W if offset == 0 else C, offset=offset)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared"
 
@@ -35,3 +37,12 @@ def oracle_folder() -> Path:
     if folder is None:
         pytest.skip("needs the oracle vectors in the folder TITANS_TS_ORACLE names, or in ../shared/oracle")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Networks this small are quicker on one thread, several times so on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -11,6 +11,7 @@ from pandas.tseries.frequencies import to_offset
 
 from .calendar import Calendar
 
+DAY = 86_400  # seconds
 MOST_STEPS = 720  # of a lookback taken from the frequency
 
 
@@ -43,20 +44,26 @@ def defaults_for(calendar: Calendar) -> Defaults:
     if isinstance(calendar.freq, int):
         return INTEGER
     step = _seconds(calendar)
+    if step is not None and step % DAY == 0:
+        return _multiple(BY_ALIAS["D"], int(step // DAY))
     if step is not None:
-        seasons = [season / step for season in (86_400, 3_600, 60)]
+        seasons = [season / step for season in (DAY, 3_600, 60)]
         cycle = int(next((s for s in seasons if s == int(s) and 1 < s <= 2 * MOST_STEPS), 0))
         lookback = min(14 * cycle, MOST_STEPS // cycle * cycle) or MOST_STEPS if cycle else INTEGER.lookback
         return Defaults(cycle, lookback, min(cycle, 144) or INTEGER.horizon)
     multiple, alias = re.findall(r"^(\d*)([A-Z])", calendar.freq)[0]
-    found, n = BY_ALIAS[alias], int(multiple or 1)
-    return found._replace(cycle=0 if found.cycle % n or found.cycle == n else found.cycle // n)
+    return _multiple(BY_ALIAS[alias], int(multiple or 1))
 
 
 def cut(defaults: Defaults, lengths: np.ndarray) -> Defaults:
     """The same, no longer than a third of the shortest series, those under a tenth of the longest left out."""
     third = max(1, int(lengths[10 * lengths >= lengths.max()].min()) // 3)
     return defaults._replace(lookback=min(defaults.lookback, third), horizon=min(defaults.horizon, third))
+
+
+def _multiple(defaults: Defaults, n: int) -> Defaults:
+    """Those of `n` steps in one."""
+    return defaults._replace(cycle=0 if defaults.cycle % n or defaults.cycle == n else defaults.cycle // n)
 
 
 def _seconds(calendar: Calendar) -> float | None:

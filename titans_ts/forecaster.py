@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,9 @@ from .windows import Scaler, Windows, profiles
 
 VALIDATION_SHARE = 0.1
 LEAST_STEPS = 300  # of training on short series, whose epochs have few
+
+# Tables whose series need no name: where it is unknown they are known by their position.
+NAMELESS = {"array", "series", "single"}
 
 # Names that are settled and functions that are to come: each is refused unless it says nothing.
 NOT_YET = {
@@ -223,18 +225,18 @@ class TitansForecaster(BaseEstimator):
         FloatingPointError
             If the loss becomes infinite or NaN.
         """
-        if y is not None:
-            raise ValueError("`y` must be None: the table given as `df` holds the targets.")
+        _refuse_targets(y)
         for name, only in NOT_YET.items():
-            if getattr(self, name) != only:
-                raise NotImplementedError(f"`{name}` must be {only!r} yet, got {getattr(self, name)!r}.")
-        panel = self._read(df, self.freq, min_rows=3)
+            value = getattr(self, name)
+            if value is not only and not (isinstance(value, type(only)) and value == only):
+                raise NotImplementedError(f"`{name}` must be {only!r} yet, got {value!r}.")
+        device = _device(self.device)
+        panel = self._read(df, min_rows=3, freq=self.freq)
         defaults = cut(defaults_for(panel.calendar), panel.lengths)
         horizon = _whole("horizon", self.horizon, 1, defaults.horizon)
         lookback = _whole("lookback", self.lookback, 1, defaults.lookback)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         config = self._model_config(panel, lookback, horizon, defaults.cycle)
-        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
         train_rows, validated = self._split(panel, horizon)
         scaler = Scaler.fit(panel.values, panel.lengths, train_rows)
@@ -277,7 +279,8 @@ class TitansForecaster(BaseEstimator):
             taken for `df`.
         df : table of a kind that `fit` takes, optional
             Forecast from the end of these rows instead: later or other rows of the series fitted, or of some of
-            them. Rows short of a lookback are padded.
+            them. Rows short of a lookback are padded. An array has no times: its first row counts as the first step,
+            as in `fit`, which matters to a model with a cycle.
         level, quantiles, future
             Reserved.
 
@@ -327,6 +330,7 @@ class TitansForecaster(BaseEstimator):
         float
         """
         check_is_fitted(self)
+        _refuse_targets(y)
         panel, series = self._context(df)
         ahead = np.zeros(panel.n_series, dtype=np.int64)
         if panel.layout.kind != "array":
@@ -334,7 +338,7 @@ class TitansForecaster(BaseEstimator):
         if (ahead < 0).any():
             which = panel.ids[[int(ahead.argmin())]].tolist()[0]
             raise ValueError(
-                f"`df` must come after the rows fitted, but series {which!r} begins {-ahead.min()} steps too early."
+                f"`df` must come after the rows fitted, but series {which!r} overlaps them by {-ahead.min()}."
             )
         fitted = self.panel_.take(series)
         forecast = self._forecast(fitted, series, int((ahead + panel.lengths).max()))
@@ -352,9 +356,8 @@ class TitansForecaster(BaseEstimator):
         """Reserved: how much each row surprised the memory."""
         raise NotImplementedError("`surprise` is not supported yet.")
 
-    def _read(self, df: Any, freq: Any, min_rows: int) -> Panel:
-        columns = {"id_col": self.id_col, "time_col": self.time_col, "target_col": self.target_col}
-        return read_table(df, freq=freq, min_rows=min_rows, **columns)
+    def _read(self, df: Any, **how: Any) -> Panel:
+        return read_table(df, id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, **how)
 
     def _model_config(self, panel: Panel, lookback: int, horizon: int, cycle: int) -> ModelConfig:
         return ModelConfig(
@@ -362,7 +365,7 @@ class TitansForecaster(BaseEstimator):
             horizon=horizon,
             n_series=panel.n_series,
             cycle=_whole("cycle", self.cycle, 0, cycle),
-            linear_path=self.linear_path,
+            linear_path=_flag("linear_path", self.linear_path),
             patch_len=_whole("patch_len", self.patch_len, 1),
             stride=_whole("stride", self.stride, 1),
             d_model=_whole("d_model", self.d_model, 1),
@@ -378,13 +381,16 @@ class TitansForecaster(BaseEstimator):
     def _train_config(self, windows: int, seed: int, device: torch.device) -> TrainConfig:
         batch_size = _whole("batch_size", self.batch_size, 1, min(256, max(16, windows // 16)))
         steps = math.ceil(windows / batch_size)
+        precision = self.precision
+        if precision is None:
+            precision = "bfloat16" if device.type == "cuda" else "float32"
         return TrainConfig(
             loss=self.loss,
             learning_rate=self.learning_rate,
             batch_size=batch_size,
             max_epochs=_whole("max_epochs", self.max_epochs, 0, min(100, max(3, math.ceil(LEAST_STEPS / steps)))),
             patience=_whole("patience", self.patience, 1),
-            precision=self.precision or ("bfloat16" if device.type == "cuda" else "float32"),
+            precision=precision,
             random_state=seed,
             verbose=self.verbose,
         )
@@ -399,9 +405,10 @@ class TitansForecaster(BaseEstimator):
                 f"{panel.ids[[i]].tolist()[0]!r}, has {lengths[i]}. Lower `horizon` or bring more rows."
             )
         size = VALIDATION_SHARE if self.val_size is None else self.val_size
-        if isinstance(size, bool) or not isinstance(size, (int, float, np.number)) or not 0 <= size < math.inf:
+        whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+        if not (whole and size >= 0) and not (isinstance(size, (float, np.floating)) and 0 <= size < 1):
             raise ValueError(f"`val_size` must be a number of rows or a share in [0, 1), got {size!r}.")
-        rows = np.ceil(lengths * float(size) if size < 1 else np.full(len(lengths), float(size))).astype(np.int64)
+        rows = np.full(len(lengths), size) if whole else np.ceil(lengths * size).astype(np.int64)
         if size > 0:
             rows = np.maximum(rows, horizon)
         validated = (rows > 0) & (lengths - rows >= horizon + 1)
@@ -410,18 +417,17 @@ class TitansForecaster(BaseEstimator):
     def _context(self, df: Any) -> tuple[Panel, np.ndarray]:
         """A table to predict from, and the number of each of its series; its steps are those of the fitted calendar."""
         fitted = self.panel_
-        panel = self._read(df, fitted.calendar.freq, min_rows=1)
-        starts = fitted.calendar.steps(panel.calendar.labels(panel.starts))
-        if "array" in (panel.layout.kind, fitted.layout.kind) or {panel.layout.kind, fitted.layout.kind} == {"series"}:
+        panel = self._read(df, min_rows=1, calendar=fitted.calendar)
+        kinds = {panel.layout.kind, fitted.layout.kind}
+        series = fitted.ids.get_indexer(panel.ids)
+        if "array" in kinds or (kinds & NAMELESS and (series < 0).any()):
             if panel.n_series != fitted.n_series:
-                raise ValueError(f"`df` must have {fitted.n_series} channels as the data fitted, got {panel.n_series}.")
-            series = np.arange(fitted.n_series)
-        else:
-            series = fitted.ids.get_indexer(panel.ids)
-            if (series < 0).any():
-                unknown = panel.ids[series < 0].tolist()
-                raise ValueError(f"`df` has series {unknown[:5]} that were not in the data fitted; fit them first.")
-        return replace(panel, starts=starts, calendar=fitted.calendar), series
+                raise ValueError(f"`df` must have {fitted.n_series} series as the data fitted, got {panel.n_series}.")
+            return panel, np.arange(fitted.n_series)
+        if (series < 0).any():
+            unknown = panel.ids[series < 0].tolist()
+            raise ValueError(f"`df` has series {unknown[:5]} that were not in the data fitted; fit them first.")
+        return panel, series
 
     @torch.no_grad()
     def _forecast(self, panel: Panel, series: np.ndarray, steps: int) -> np.ndarray:
@@ -451,6 +457,29 @@ class TitansForecaster(BaseEstimator):
                     mask = torch.cat([mask, torch.ones_like(blocks[-1], dtype=torch.bool)], dim=1)[:, -lookback:]
             forecasts.append(torch.cat(blocks, dim=1)[:, :steps, 0].double().cpu().numpy())
         return scaler.inverse(np.concatenate(forecasts))
+
+
+def _refuse_targets(y: Any) -> None:
+    if y is not None:
+        raise ValueError("`y` must be None: the table given as `df` holds the targets.")
+
+
+def _device(name: str | None) -> torch.device:
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise ValueError(f"`device` must be a device of this machine such as 'cpu', got {name!r}: {error}") from error
+    return device
+
+
+def _flag(name: str, value: Any) -> bool:
+    """`value` as a bool, NumPy's too, which a grid of parameters holds."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"`{name}` must be True or False, got {value!r}.")
+    return bool(value)
 
 
 def _whole(name: str, value: Any, low: int, default: int | None = None) -> int:

@@ -158,6 +158,7 @@ def read_table(
     time_col: str = "ds",
     target_col: str = "y",
     min_rows: int = 3,
+    calendar: Calendar | None = None,
 ) -> Panel:
     """Read a table of any accepted kind; every row is checked and nothing is changed in place.
 
@@ -173,6 +174,8 @@ def read_table(
         Names of a long table's columns.
     min_rows : int
         Rows that every series must have.
+    calendar : Calendar, optional
+        Of rows read before, which these must keep to; `freq` is not asked then.
 
     Raises
     ------
@@ -194,7 +197,7 @@ def read_table(
         read = _Rows(layout, ids, table.index, _floats(table, "the Series")[None])
     else:
         read = _read_array(table)
-    return _to_panel(read, freq, min_rows)
+    return _to_panel(read, freq, min_rows, calendar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +297,7 @@ def _floats(column: pd.Series, what: str, remedy: str = "use `.astype(float)`") 
     return column.to_numpy(np.float64, copy=True, na_value=np.nan)
 
 
-def _to_panel(rows: _Rows, freq: Any, min_rows: int) -> Panel:
+def _to_panel(rows: _Rows, freq: Any, min_rows: int, calendar: Calendar | None) -> Panel:
     """Sort by series and time, number the steps, and check every row."""
     labels, values = rows.labels, rows.values
     if isinstance(labels, pd.MultiIndex):
@@ -307,7 +310,8 @@ def _to_panel(rows: _Rows, freq: Any, min_rows: int) -> Panel:
     if counts.min() < min_rows:
         which = _owner(rows, int(counts.argmin()))
         raise ValueError(f"{which} has {_some(counts.min(), 'row')}; at least {min_rows} are needed.")
-    calendar = Calendar.of(labels if len(counts) == 1 else labels[codes == counts.argmax()], freq)
+    if calendar is None:
+        calendar = Calendar.of(labels if len(counts) == 1 else labels[codes == counts.argmax()], freq)
     steps = calendar.steps(labels)
     if not _sorted(codes, steps):
         order = np.lexsort((steps, codes))

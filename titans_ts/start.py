@@ -9,6 +9,8 @@ Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a 
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -18,7 +20,7 @@ from .model import ModelConfig, SimbaForecaster
 from .training import seeded
 from .windows import Windows
 
-RIDGES = tuple(10.0**k for k in range(-7, 3))  # times the mean eigenvalue
+RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 BATCH, MOST_WINDOWS = 4096, 2**18  # windows read at a time, and in all
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
@@ -39,56 +41,81 @@ def started_network(
 ) -> SimbaForecaster:
     """A new network on the windows' device, its random weights fixed by `random_state`, at its closed-form start.
 
-    `profile` (n_series, period) is where the cycle may start.
+    `profile` (n_series, period) is where the cycle may start. Where `config.scale_windows` is None, the start with
+    the lower validation error decides; without a linear path there is nothing to compare, and windows are scaled.
     """
-    with seeded(random_state, train.device):
-        network = SimbaForecaster(config)
-    network = network.to(train.device).eval()
-    closed_form_start(network, train, validation, profile)
-    return network
+    scalings = [config.scale_windows]
+    if config.scale_windows is None:
+        scalings = [False, True] if config.linear_path else [True]
+    started = []
+    for scaling in scalings:
+        with seeded(random_state, train.device):
+            network = SimbaForecaster(replace(config, scale_windows=scaling))
+        network = network.to(train.device).eval()
+        started.append((closed_form_start(network, train, validation, profile), network))
+    return min(started, key=lambda pair: pair[0])[1]
 
 
 @torch.no_grad()
 def closed_form_start(
     network: SimbaForecaster, train: Windows, validation: Windows | None, profile: Tensor | None = None
-) -> None:
-    """Set the linear path, and the cycle where its `profile` (n_series, period) helps, in place."""
+) -> float:
+    """Set the linear path, and the cycle where its `profile` (n_series, period) helps, in place.
+
+    Returns the mean squared error on the validation windows, or on the training windows where there are none; NaN
+    for a network without a linear path.
+    """
     if network.cycle is not None and profile is not None:
         network.cycle.profile.copy_(profile)
     if network.linear is None:
-        return
+        return float("nan")
     error, weight = _solve(network, train, validation)
     if network.cycle is not None and profile is not None:
         network.cycle.profile.zero_()
         error_without, weight_without = _solve(network, train, validation)
         if error_without < error:
-            weight = weight_without
+            error, weight = error_without, weight_without
         else:
             network.cycle.profile.copy_(profile)
     network.linear.weight.copy_(weight)
+    return error
 
 
 def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None) -> tuple[float, Tensor]:
-    """The ridge solution with the least validation error; by eigenvalues, so that a singular matrix does no harm."""
-    moments = _moments(network, train)
-    judge = moments if validation is None else _moments(network, validation)
+    """The linear path with the least validation error, and that error.
+
+    It is shrunk towards the window's mean. Fewer windows than unknowns leave much to that, so there the window's last
+    value is a candidate too. By eigenvalues, so that a singular matrix does no harm.
+    """
+    moments = _moments(network, train, normalised=True)
+    judge = _moments(network, train if validation is None else validation, normalised=False)
     values, vectors = torch.linalg.eigh(moments.xx)
     values = values.clamp(min=0)
     scale = values.mean().clamp(min=torch.finfo(values.dtype).tiny)
-    target = vectors.mT @ moments.xy
-    ridges = (RIDGE_UNVALIDATED,) if validation is None else RIDGES
-    weights = (vectors @ (target / (values + ridge * scale).unsqueeze(-1)) for ridge in ridges)
-    return min(((judge.error(weight), weight) for weight in weights), key=lambda candidate: candidate[0])
+    anchors = [torch.zeros_like(moments.xy)]
+    if len(train) < network.config.lookback:
+        anchors.append(torch.zeros_like(moments.xy))
+        anchors[1][-1] = 1
+    candidates = []
+    for anchor in anchors:
+        target = vectors.mT @ (moments.xy - moments.xx @ anchor)
+        for ridge in (RIDGE_UNVALIDATED,) if validation is None else RIDGES:
+            weight = anchor + vectors @ (target / (values + ridge * scale).unsqueeze(-1))
+            candidates.append((judge.error(weight), weight))
+    return min(candidates, key=lambda candidate: candidate[0])
 
 
-def _moments(network: SimbaForecaster, windows: Windows) -> _Moments:
+def _moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> _Moments:
     lookback, horizon = network.config.lookback, network.config.horizon
     device = windows.device
     xx = torch.zeros(lookback, lookback, dtype=torch.float64, device=device)
     xy = torch.zeros(lookback, horizon, dtype=torch.float64, device=device)
     yy, n = torch.zeros((), dtype=torch.float64, device=device), 0
     for batch in windows.batches(BATCH, MOST_WINDOWS):
-        x, y = (residual.double() for residual in network.residuals(*batch))
+        pair = network.normalised(*batch)
+        x, y = pair.past.double(), pair.future.double()
+        if not normalised:
+            x, y = x * pair.std, y * pair.std
         xx += x.mT @ x
         xy += x.mT @ y
         yy += y.square().sum()

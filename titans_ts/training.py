@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,15 @@ from .windows import Batch, Windows
 
 LOSSES = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}
 PRECISIONS = ("float32", "bfloat16")
+LEAST_WHOLE = {
+    **dict.fromkeys(("batch_size", "patience", "checks", "most_validation_windows"), 1),
+    **dict.fromkeys(("max_epochs", "random_state"), 0),
+}
+REALS: dict[str, tuple[Callable[[float], bool], str]] = {
+    **dict.fromkeys(("learning_rate", "clip"), (lambda x: 0 < x < math.inf, "a positive number")),
+    **dict.fromkeys(("start_rate", "weight_decay"), (lambda x: 0 <= x < math.inf, "a number >= 0")),
+    "warmup": (lambda x: 0 <= x < 1, "in [0, 1)"),
+}
 EVALUATION_BATCH = 1024  # windows; no gradients are kept, so larger than a training batch
 
 
@@ -32,7 +42,7 @@ class TrainConfig:
     Parameters
     ----------
     loss : {"mse", "mae", "huber"}
-        Of the scaled values.
+        In training of the normalised windows, in validation of the scaled values.
     learning_rate : float
         The optimizer's peak rate.
     start_rate : float
@@ -78,34 +88,26 @@ class TrainConfig:
     verbose: int = 0
 
     def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
-            raise ValueError(f"`loss` must be one of {tuple(LOSSES)}, got {self.loss!r}.")
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"`precision` must be one of {PRECISIONS}, got {self.precision!r}.")
-        for name in ("learning_rate", "clip"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"`{name}` must be a positive number, got {getattr(self, name)!r}.")
-        for name in ("start_rate", "weight_decay"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"`{name}` must be a number >= 0, got {getattr(self, name)!r}.")
-        for name, low in {
-            "batch_size": 1,
-            "max_epochs": 0,
-            "patience": 1,
-            "checks": 1,
-            "most_validation_windows": 1,
-            "random_state": 0,
-        }.items():
+        for name, choices in {"loss": tuple(LOSSES), "precision": PRECISIONS}.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"`{name}` must be one of {choices}, got {getattr(self, name)!r}.")
+        for name, low in LEAST_WHOLE.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < low:
                 raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
-        if not 0 <= self.warmup < 1:
-            raise ValueError(f"`warmup` must be in [0, 1), got {self.warmup!r}.")
+        for name, (fits, rule) in REALS.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not fits(float(value)):
+                raise ValueError(f"`{name}` must be {rule}, got {value!r}.")
 
 
 @dataclass(frozen=True)
 class Check:
-    """One look at the validation windows; losses are means over all scaled values."""
+    """One look at the validation windows.
+
+    `validation_loss` is a mean over all scaled values; `train_loss` is over windows as the network sees them, each
+    over its own deviation where `scale_windows` is on, since the check before.
+    """
 
     epoch: float
     step: int
@@ -170,6 +172,8 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
     def check(epoch: float, step: int, losses: Tensor) -> None:
         found = Check(epoch, step, losses.mean().item(), validate(), float(schedule.get_last_lr()[0]))
         history.checks.append(found)
+        if validation is None and not all(p.isfinite().all() for p in network.parameters()):
+            raise FloatingPointError(f"The weights became infinite or NaN by step {step}. Lower `learning_rate`.")
         if validation is None or history.best is found:
             best.update({name: value.clone() for name, value in network.state_dict().items()})
 
@@ -184,7 +188,8 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
                 losses: list[Tensor] = []
                 for i, batch in enumerate(train.shuffled(config.batch_size, generator), start=1):
                     with autocast:
-                        loss = loss_of(_forecast(network, batch), batch.future)
+                        pair = network.normalised(*batch)
+                        loss = loss_of(network.answer(pair.past, pair.mask), pair.future)
                     optimizer.zero_grad(set_to_none=True)
                     loss.backward()
                     nn.utils.clip_grad_norm_(network.parameters(), config.clip)
@@ -197,7 +202,6 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
                         _refuse_nonfinite(recent, epoch, steps_per_epoch, i, config)
                         losses.clear()
                         check(epoch + i / steps_per_epoch, epoch * steps_per_epoch + i, recent)
-                        network.train()
                         progress.set_postfix(
                             train=f"{recent.mean():.4f}", validation=f"{history.checks[-1].validation_loss:.4f}"
                         )
@@ -241,13 +245,14 @@ def _forecast(network: SimbaForecaster, batch: Batch) -> Tensor:
 
 
 def _optimizer(network: SimbaForecaster, config: TrainConfig) -> torch.optim.AdamW:
-    """Decay for matrices alone; none for cycle and linear path, whose start it would undo, and a rate of their own."""
+    """Decay for linear maps alone; cycle and linear path, which begin at an optimum, have a rate of their own."""
     started = [p for part in (network.cycle, network.linear) if part is not None for p in part.parameters()]
-    others = [p for p in network.parameters() if all(p is not q for q in started)]
-    matrices, vectors = [p for p in others if p.ndim > 1], [p for p in others if p.ndim <= 1]
+    decayed = [module.weight for module in network.modules() if isinstance(module, nn.Linear)]
+    grouped = {id(p) for p in started + decayed}
+    others = [p for p in network.parameters() if id(p) not in grouped]
     groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
         {"params": started, "weight_decay": 0.0, "lr": config.learning_rate * config.start_rate},
     ]
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=config.learning_rate)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+import numpy as np
+
 CHOICES = {
     "mixer": ("memory", "attention", "mamba", "none"),
     "feature_mixer": ("einfft", "mlp", "none"),
@@ -30,8 +32,9 @@ class ModelConfig:
         Period of the learnable cycle in steps; 0 for none.
     linear_path : bool
         A linear map lookback -> horizon beside the deep branch.
-    scale_windows : bool
-        Divide each window by its standard deviation before the deep branch, not only centre it.
+    scale_windows : bool, optional
+        Divide each window by its standard deviation, in what the network reads and in its loss, not only centre it.
+        None lets `started_network` choose on validation; until then it is no.
     patch_len, stride : int
         Steps of a token and between tokens; halved until two patches fit into the lookback.
     d_model, n_layers, n_heads : int
@@ -66,7 +69,7 @@ class ModelConfig:
     n_series: int = 1
     cycle: int = 0
     linear_path: bool = True
-    scale_windows: bool = False
+    scale_windows: bool | None = None
     patch_len: int = 16
     stride: int = 8
     d_model: int = 128
@@ -94,8 +97,11 @@ class ModelConfig:
             if getattr(self, name) not in choices:
                 raise ValueError(f"`{name}` must be one of {choices}, got {getattr(self, name)!r}.")
         for field in fields(self):
-            if field.type == "bool" and not isinstance(getattr(self, field.name), bool):
-                raise ValueError(f"`{field.name}` must be True or False, got {getattr(self, field.name)!r}.")
+            value = getattr(self, field.name)
+            if field.type in ("bool", "bool | None") and not isinstance(value, bool):
+                if value is None and field.type == "bool | None":
+                    continue
+                raise ValueError(f"`{field.name}` must be True or False, got {value!r}.")
         for name in ("n_heads", "einfft_blocks"):
             if self.d_model % getattr(self, name):
                 raise ValueError(
@@ -105,7 +111,7 @@ class ModelConfig:
             raise ValueError(f"`d_model` / `n_heads` must be even for attention, got {self.d_model // self.n_heads}.")
         if self.stride > self.patch_len:
             raise ValueError(f"`stride` must be at most `patch_len` = {self.patch_len}, got {self.stride}.")
-        if not 0 <= self.dropout < 1:
+        if not isinstance(self.dropout, (int, float, np.number)) or not 0 <= self.dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout!r}.")
 
     @property
@@ -114,7 +120,7 @@ class ModelConfig:
         patch_len, stride = self.patch_len, self.stride
         while patch_len > 1 and 2 * patch_len > self.lookback:
             patch_len, stride = patch_len // 2, max(1, stride // 2)
-        return patch_len, min(stride, patch_len)
+        return patch_len, stride
 
     @property
     def n_tokens(self) -> int:

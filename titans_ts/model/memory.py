@@ -8,6 +8,7 @@ Source: Titans: Learning to Memorize at Test Time (Behrouz et al., 2024), sectio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -86,7 +87,7 @@ class NeuralMemory(nn.Module):
 
     def forward(self, x: Tensor, inert: Tensor | None = None) -> Tensor:
         """Read `x` (batch, tokens, d_model) from a fresh memory; `inert` (batch, tokens) tokens leave it as it is."""
-        return self.step(x, inert=inert)[0]
+        return self._run(x, None, inert, return_state=False)[0]
 
     def step(
         self, x: Tensor, state: LayerState | None = None, inert: Tensor | None = None
@@ -99,13 +100,20 @@ class NeuralMemory(nn.Module):
         state : LayerState, optional
             A fresh memory if None.
         inert : Tensor of bool (batch, tokens), optional
-            Tokens that write nothing and age nothing.
+            Tokens that leave the weights as they are; past surprise ends with them.
 
         Returns
         -------
         out : Tensor (batch, tokens, d_model)
         state : LayerState
         """
+        out, after = self._run(x, state, inert, return_state=True)
+        assert after is not None  # asked for
+        return out, after
+
+    def _run(
+        self, x: Tensor, state: LayerState | None, inert: Tensor | None, return_state: bool
+    ) -> tuple[Tensor, LayerState | None]:
         qkv = self.project_qkv(x)
         rows = None
         if self.conv is not None:
@@ -116,19 +124,18 @@ class NeuralMemory(nn.Module):
         chunk_gates = None
         if self.gates_per_chunk:
             raw, chunk_gates = self._hold(raw, state)
-        alpha, eta, theta = self._gates(raw, inert)
+        gates = self._gates(raw, inert)
 
-        memory = None if state is None else state.memory
-        y, memory = memory_scan(
-            *(_unit(q), _unit(k), v, alpha, eta, theta, tuple(self.initial)),
-            chunk_size=self.chunk_size,
-            state=memory,
-            return_state=True,
-            decay_to=self.decay_to,
-            backend=self.backend,
-        )
-        out = self.project_out(self.norm(y).flatten(2) * silu(self.project_output_gate(x)))
-        return out, LayerState(memory=memory, conv=rows, gates=chunk_gates)
+        read = partial(memory_scan, chunk_size=self.chunk_size, decay_to=self.decay_to, backend=self.backend)
+        q, k, weights = _unit(q), _unit(k), tuple(self.initial)
+        after = None
+        if return_state:
+            memory = None if state is None else state.memory
+            y, memory = read(q, k, v, *gates, weights, state=memory, return_state=True)
+            after = LayerState(memory=memory, conv=rows, gates=chunk_gates)
+        else:
+            y = read(q, k, v, *gates, weights)
+        return self.project_out(self.norm(y).flatten(2) * silu(self.project_output_gate(x))), after
 
     def _gates(self, raw: Tensor, inert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         raw = raw if raw.dtype == torch.float64 else raw.float()  # 1 - alpha needs more than bfloat16's 8 bits
@@ -139,8 +146,8 @@ class NeuralMemory(nn.Module):
             eta = torch.zeros_like(eta)
         theta = self.theta_max * (1 - eta) * theta
         if inert is not None:
-            still = inert.unsqueeze(-1)
-            alpha, theta, eta = alpha.masked_fill(still, 0), theta.masked_fill(still, 0), eta.masked_fill(still, 1)
+            # Not eta = 1: W_t = W_{t-1} + S_t would write the past surprise once more for every such token.
+            alpha, eta, theta = (gate.masked_fill(inert.unsqueeze(-1), 0) for gate in (alpha, eta, theta))
         return alpha, eta, theta
 
     def _hold(self, raw: Tensor, state: LayerState | None) -> tuple[Tensor, Tensor]:
@@ -148,7 +155,7 @@ class NeuralMemory(nn.Module):
         offset = 0 if state is None else state.memory.offset
         token = torch.arange(offset, offset + raw.shape[1], device=raw.device)  # counted from the chunk under way
         first = token - token % self.chunk_size - offset
-        if state is None or state.gates is None:
+        if state is None or state.gates is None or offset == 0:
             held = raw.index_select(1, first)
             return held, held[:, -1:]
         raw = torch.cat([state.gates, raw], dim=1)  # a chunk that began before this call finds its gates in row 0

@@ -6,6 +6,8 @@ its Mamba; the parts around it as `parts` says.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
@@ -21,6 +23,15 @@ MIXERS: dict[str, type[NeuralMemory | Attention | Mamba]] = {
     "attention": Attention,
     "mamba": Mamba,
 }
+
+
+class NormalisedPair(NamedTuple):
+    """Windows less cycle and level, over their scale; one row a sample."""
+
+    past: Tensor  # (samples, lookback)
+    future: Tensor  # (samples, horizon)
+    std: Tensor  # (samples, 1) the scale taken away
+    mask: Tensor | None  # (samples, lookback)
 
 
 class SimbaForecaster(nn.Module):
@@ -40,7 +51,7 @@ class SimbaForecaster(nn.Module):
         super().__init__()
         self.config = config
         self.cycle = Cycle(config.n_series, config.cycle) if config.cycle else None
-        self.norm = InstanceNorm(config.scale_windows)
+        self.norm = InstanceNorm(bool(config.scale_windows))
         self.linear = LinearPath(config.lookback, config.horizon) if config.linear_path else None
         self.embed = PatchEmbedding(*config.patching, config.d_model)
         self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
@@ -74,22 +85,25 @@ class SimbaForecaster(nn.Module):
         """
         x, profile, mask = self._samples(past, step, series, mask)
         z, stats = self.norm(x, mask)
-        y = self.deep(z, mask)
-        if self.linear is not None:
-            y = y + self.linear(z)
-        y = self.norm.inverse(y, stats) + profile
+        y = self.norm.inverse(self.answer(z, mask), stats) + profile
         return y.unflatten(0, (past.shape[0], -1)).transpose(1, 2)
 
-    def residuals(
+    def normalised(
         self, past: Tensor, future: Tensor, step: Tensor, series: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """What the linear path reads and what it should answer: (samples, lookback) and (samples, horizon).
+    ) -> NormalisedPair:
+        """Past and future as the network sees them, where its loss is measured.
 
         Arguments as `forward` takes them; `future` (batch, horizon, channels).
         """
         x, profile, mask = self._samples(past, step, series, mask)
-        z, (mean, std) = self.norm(x, mask)
-        return z * std, future.transpose(1, 2).flatten(0, 1) - profile - mean
+        z, stats = self.norm(x, mask)
+        truth = (future.transpose(1, 2).flatten(0, 1) - profile - stats.mean) / stats.std
+        return NormalisedPair(z, truth, stats.std, mask)
+
+    def answer(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The forecast of normalised windows, normalised: (samples, lookback) -> (samples, horizon)."""
+        y = self.deep(z, mask)
+        return y if self.linear is None else y + self.linear(z)
 
     def _samples(
         self, past: Tensor, step: Tensor | None, series: Tensor | None, mask: Tensor | None
@@ -104,6 +118,10 @@ class SimbaForecaster(nn.Module):
         x = past.transpose(1, 2).flatten(0, 1)  # (samples, lookback)
         if self.cycle is None:
             return x, 0.0, mask
+        if series is not None and series.shape != (batch, channels):
+            raise ValueError(
+                f"`series` must have shape (batch, channels) = {(batch, channels)}, got {tuple(series.shape)}."
+            )
         if series is None:
             if channels > config.n_series:
                 raise ValueError(

@@ -1,0 +1,307 @@
+"""The long-term forecasting benchmark: train and score each horizon, print the table, append to a CSV.
+
+    python experiments/long_term.py experiments/etth1.toml --horizons 96 --seeds 0
+
+Columns of the benchmark, never mixed: (i) lookback 96, every test window; (ii) the same model with the last partial
+batch of 128 windows dropped, as older papers measured; (iii) lookback 512, every test window. Errors are in the
+space of a scaler fitted on the train rows. Everything is chosen on validation; test is read once per row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import difflib
+import hashlib
+import json
+import platform
+import subprocess
+import time
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import titans_ts
+from titans_ts.datasets import Dataset, load_dataset
+from titans_ts.model import ModelConfig
+from titans_ts.start import started_network
+from titans_ts.training import TrainConfig, evaluate, fit_network
+from titans_ts.windows import Windows, profiles
+
+LOOKBACKS = {"i": 96, "ii": 96, "iii": 512}
+DROPPED_BATCH = 128  # windows a batch, of which column (ii) drops the last partial one
+MIXERS = {"memory": "titans", "attention": "simba-attention", "mamba": "simba-mamba", "none": "simba-none"}
+RESULTS = Path(__file__).parent / "results"
+CSV_COLUMNS = (
+    *("dataset", "model", "column", "lookback", "horizon", "seed", "mse", "mae"),
+    *("seconds", "device", "versions", "commit", "config"),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One experiment's TOML: a data set, the network, its training, and what was published for comparison.
+
+    `published` is the paper's MSE and MAE over the four horizons; it gives no others. `horizon` refines the network
+    or its training for a horizon: ``[horizon.720.train]``.
+    """
+
+    dataset: str
+    horizons: tuple[int, ...]
+    seeds: tuple[int, ...]
+    model: dict[str, Any]
+    train: dict[str, Any]
+    published: dict[str, list[float]]
+    horizon: dict[str, dict[str, dict[str, Any]]]
+
+    @classmethod
+    def read(cls, path: Path) -> Table:
+        """The TOML at `path`; unknown keys are errors."""
+        raw = tomllib.loads(path.read_text())
+        known = {field.name for field in fields(cls)}
+        fixed = {"lookback", "horizon", "n_series"}
+        model_keys = {field.name for field in fields(ModelConfig)} - fixed
+        train_keys = {field.name for field in fields(TrainConfig)} - {"random_state"}
+        sections = [
+            ("", raw, known),
+            ("model", raw.get("model", {}), model_keys),
+            ("train", raw.get("train", {}), train_keys),
+        ]
+        for steps, refined in raw.get("horizon", {}).items():
+            sections.append((f"horizon.{steps}", refined, {"model", "train"}))
+            sections.append((f"horizon.{steps}.model", refined.get("model", {}), model_keys))
+            sections.append((f"horizon.{steps}.train", refined.get("train", {}), train_keys))
+        for section, given, allowed in sections:
+            _refuse_unknown(path, section, given, allowed)
+        for name in ("dataset", "horizons", "seeds"):
+            if name not in raw:
+                raise ValueError(f"{path}: `{name}` is missing.")
+        return cls(
+            dataset=raw["dataset"],
+            horizons=tuple(raw["horizons"]),
+            seeds=tuple(raw["seeds"]),
+            model=raw.get("model", {}),
+            train=raw.get("train", {}),
+            published=raw.get("published", {}),
+            horizon=raw.get("horizon", {}),
+        )
+
+    def configs(
+        self, horizon: int, lookback: int, n_series: int, mixer: str, seed: int
+    ) -> tuple[ModelConfig, TrainConfig]:
+        """The network and its training at one horizon."""
+        refined = self.horizon.get(str(horizon), {})
+        model = {**self.model, **refined.get("model", {}), "mixer": mixer}
+        train = {**self.train, **refined.get("train", {}), "random_state": seed}
+        return (
+            ModelConfig(lookback=lookback, horizon=horizon, n_series=n_series, **model),
+            TrainConfig(**train),
+        )
+
+
+class Benchmark:
+    """A data set as windows, in the space where errors are published."""
+
+    def __init__(self, data: Dataset, device: torch.device) -> None:
+        self.data = data
+        self.rows = data.split.test.stop
+        scaled = np.asarray(data.scaler.transform(data.frame.iloc[: self.rows]), dtype=np.float64)
+        self.n_series = scaled.shape[1]
+        self.scaled = scaled.T.ravel()  # series after series
+        self.lengths = np.full(self.n_series, self.rows)
+        self.starts = np.zeros(self.n_series, dtype=np.int64)
+        self.values = torch.from_numpy(self.scaled.astype(np.float32)).to(device)
+
+    def windows(self, part: range, lookback: int, horizon: int, *, dropped: int = 0) -> Windows:
+        """Every window that forecasts rows of `part` alone, less the last `dropped` of each channel."""
+        first = max(part.start, lookback)
+        return Windows(
+            self.values,
+            self.lengths,
+            self.starts,
+            lookback=lookback,
+            horizon=horizon,
+            first=np.full(self.n_series, first),
+            last=np.full(self.n_series, part.stop - dropped),
+        )
+
+    def profile(self, cycle: int) -> torch.Tensor | None:
+        """The mean train day of each channel."""
+        if not cycle:
+            return None
+        rows = np.full(self.n_series, self.data.split.train.stop)
+        return torch.from_numpy(profiles(self.scaled, self.lengths, self.starts, rows, cycle))
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the rows asked for; each is in the CSV as soon as it is measured."""
+    args = _arguments(argv)
+    table = Table.read(args.table)
+    device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    benchmark = Benchmark(load_dataset(table.dataset, root=args.root), device)
+    seeds = args.seeds or table.seeds
+    stamp = {
+        "device": _device_name(device),
+        "versions": f"titans_ts {titans_ts.__version__}, torch {torch.__version__}, python {platform.python_version()}",
+        "commit": _commit(),
+    }
+    out = args.out / f"{args.table.stem}.csv"
+    rows = []
+    for lookback in dict.fromkeys(LOOKBACKS[column] for column in args.columns):
+        columns = [column for column in args.columns if LOOKBACKS[column] == lookback]
+        for horizon in args.horizons or table.horizons:
+            for i, mixer in enumerate(args.mixers):
+                for seed in seeds:
+                    baselines = i == 0 and seed == seeds[0]
+                    for row in run(benchmark, table, columns, lookback, horizon, mixer, seed, baselines, args.verbose):
+                        rows.append({**row, **stamp})
+                        _append(out, rows[-1])
+    _print_table(rows, table.published)
+    print(f"rows appended to {out}")
+
+
+def run(
+    benchmark: Benchmark,
+    table: Table,
+    columns: list[str],
+    lookback: int,
+    horizon: int,
+    mixer: str,
+    seed: int,
+    baselines: bool,
+    verbose: int,
+) -> list[dict[str, Any]]:
+    """Train one network and score it, with seasonal naive and its own closed-form start if asked."""
+    model_config, train_config = table.configs(horizon, lookback, benchmark.n_series, mixer, seed)
+    train_config = replace(train_config, verbose=verbose)
+    split = benchmark.data.split
+    train, validation = (benchmark.windows(part, lookback, horizon) for part in (split.train, split.validation))
+    size = len(split.test) - horizon + 1
+    tests = {
+        column: benchmark.windows(split.test, lookback, horizon, dropped=size % DROPPED_BATCH if column == "ii" else 0)
+        for column in columns
+    }
+    config = json.dumps([asdict(model_config), asdict(replace(train_config, verbose=0))], sort_keys=True)
+    shared = {
+        "dataset": benchmark.data.name,
+        "lookback": lookback,
+        "horizon": horizon,
+        "seed": seed,
+        "config": hashlib.sha256(config.encode()).hexdigest()[:12],
+    }
+
+    begun = time.perf_counter()
+    network = started_network(model_config, train, validation, benchmark.profile(model_config.cycle), seed)
+    rows = []
+    if baselines:
+        seconds = time.perf_counter() - begun
+        period = model_config.cycle or 1
+        for column, test in tests.items():
+            mse, mae = seasonal_naive(test, period)
+            rows.append({**shared, "model": "seasonal-naive", "column": column, "mse": mse, "mae": mae, "seconds": 0.0})
+            mse, mae = evaluate(network, test, "mse"), evaluate(network, test, "mae")
+            rows.append(
+                {**shared, "model": "closed-form", "column": column, "mse": mse, "mae": mae, "seconds": seconds}
+            )
+    history = fit_network(network, train, validation, train_config)
+    seconds = time.perf_counter() - begun
+    best = history.best
+    print(
+        f"{shared['dataset']} {lookback}->{horizon} {MIXERS[mixer]} seed {seed}: validation "
+        f"{history.checks[0].validation_loss:.4f} -> {best.validation_loss:.4f} at epoch {best.epoch:.2f}, "
+        f"stopped by {history.stopped} after {seconds:.0f} s",
+        flush=True,
+    )
+    for column, test in tests.items():
+        mse, mae = evaluate(network, test, "mse"), evaluate(network, test, "mae")
+        rows.append({**shared, "model": MIXERS[mixer], "column": column, "mse": mse, "mae": mae, "seconds": seconds})
+    return rows
+
+
+def seasonal_naive(windows: Windows, period: int) -> tuple[float, float]:
+    """MSE and MAE of repeating the last `period` steps."""
+    squared = absolute = 0.0
+    count = 0
+    for batch in windows.batches(4096):
+        last = batch.past[:, -period:]
+        repeats = -(-windows.horizon // period)
+        error = (last.repeat(1, repeats, 1)[:, : windows.horizon] - batch.future).double()
+        squared, absolute, count = (
+            squared + error.square().sum().item(),
+            absolute + error.abs().sum().item(),
+            count + error.numel(),
+        )
+    return squared / count, absolute / count
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", type=Path, help="the experiment's TOML")
+    parser.add_argument("--horizons", type=int, nargs="+", help="a part of the TOML's")
+    parser.add_argument("--seeds", type=int, nargs="+", help="a part of the TOML's, or others")
+    parser.add_argument("--columns", nargs="+", choices=LOOKBACKS, default=["i"], help="of the benchmark (default: i)")
+    parser.add_argument("--mixers", nargs="+", choices=MIXERS, default=["memory"], help="what mixes tokens")
+    parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA or a download")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the CSV")
+    parser.add_argument("--device", help="cpu, cuda, ...; a GPU if there is one")
+    parser.add_argument("--verbose", type=int, default=1, help="0 hides the progress bar")
+    return parser.parse_args(argv)
+
+
+def _refuse_unknown(path: Path, section: str, given: dict[str, Any], allowed: set[str]) -> None:
+    for key in given:
+        if key not in allowed:
+            close = difflib.get_close_matches(key, allowed, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(allowed))}."
+            raise ValueError(f"{path}{f' [{section}]' if section else ''}: unknown key {key!r}{hint}")
+
+
+def _append(path: Path, row: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(
+            {**row, "mse": f"{row['mse']:.6f}", "mae": f"{row['mae']:.6f}", "seconds": f"{row['seconds']:.1f}"}
+        )
+
+
+def _print_table(rows: list[dict[str, Any]], published: dict[str, list[float]]) -> None:
+    print(f"\n{'model':<18}{'column':>7}{'horizon':>9}{'seed':>6}{'MSE':>9}{'MAE':>9}")
+    for row in rows:
+        print("{model:<18}{column:>7}{horizon:>9}{seed:>6}{mse:>9.4f}{mae:>9.4f}".format(**row))
+    for name, (mse, mae) in published.items():
+        print(f"{name + ' (published)':<34}{'mean':>6}{mse:>9.4f}{mae:>9.4f}  over all four horizons")
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    return f"{model}, {torch.get_num_threads()} threads"
+
+
+def _commit() -> str:
+    """The commit of this checkout, marked where files differ from it; 'unknown' outside one."""
+    try:
+        where = Path(__file__).parent
+        call = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+        return subprocess.run(call, cwd=where, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The benchmark script, on a small set of the same shape and on the real files."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+from titans_ts.datasets import Dataset, Split
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+TOML = """
+dataset = "ETTh1"
+horizons = [6, 12]
+seeds = [0, 1]
+
+[model]
+cycle = 24
+d_model = 8
+n_layers = 1
+
+[train]
+max_epochs = 1
+
+[horizon.12.train]
+learning_rate = 2e-3
+
+[published]
+Paper = [0.5, 0.6]
+"""
+
+
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXPERIMENTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+long_term = load_script("long_term")
+
+
+@pytest.fixture
+def small() -> Dataset:
+    """Two channels of 1200 hours: 600 train, 200 validation, 400 test."""
+    hour = np.arange(1200)
+    noise = np.random.default_rng(0).normal(0, 0.3, (2, 1200))
+    frame = pd.DataFrame(
+        {"a": 5 + np.sin(hour * 2 * np.pi / 24) + noise[0], "b": 3 * np.cos(hour * 2 * np.pi / 24) + noise[1]},
+        index=pd.date_range("2016-07-01", periods=1200, freq="h", name="date"),
+    )
+    split = Split(range(600), range(600, 800), range(800, 1200))
+    return Dataset(frame, "ETTh1", "h", split, StandardScaler().fit(frame.iloc[:600]))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(TOML)
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_row_asked_for_is_printed_and_in_the_csv(
+    small: Dataset, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
+
+    long_term.main([str(table), "--out", str(tmp_path), "--columns", "i", "ii", "--device", "cpu", "--horizons", "6"])
+
+    rows = rows_of(tmp_path / "small.csv")
+    assert ",".join(rows[0]) == (
+        "dataset,model,column,lookback,horizon,seed,mse,mae,seconds,device,versions,commit,config"
+    )
+    models = [(row["model"], row["column"], row["seed"]) for row in rows]
+    assert models == [
+        *[("seasonal-naive", "i", "0"), ("closed-form", "i", "0"), ("seasonal-naive", "ii", "0")],
+        *[("closed-form", "ii", "0"), ("titans", "i", "0"), ("titans", "ii", "0"), ("titans", "i", "1")],
+        ("titans", "ii", "1"),
+    ]
+    assert {row["lookback"] for row in rows} == {"96"}
+    naive = float(rows[0]["mse"])
+    assert all(0 < float(row["mse"]) < 0.7 * naive for row in rows if row["model"] != "seasonal-naive")
+    printed = capsys.readouterr().out
+    assert f"{float(rows[4]['mse']):.4f}" in printed
+    assert "Paper (published)" in printed
+
+
+def test_a_second_run_appends(small: Dataset, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
+    call = [str(table), "--out", str(tmp_path), "--device", "cpu", "--horizons", "6", "--seeds", "0"]
+
+    long_term.main([*call, "--mixers", "none"])
+    long_term.main([*call, "--mixers", "attention"])
+
+    models = [row["model"] for row in rows_of(tmp_path / "small.csv")]
+    assert models == ["seasonal-naive", "closed-form", "simba-none", "seasonal-naive", "closed-form", "simba-attention"]
+
+
+def test_a_horizon_can_refine_the_training(table: Path) -> None:
+    read = long_term.Table.read(table)
+
+    rates = [read.configs(horizon, 96, 2, "memory", 0)[1].learning_rate for horizon in (6, 12)]
+
+    assert rates == [1e-3, 2e-3]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("d_model", "d_modle", r"small.toml \[model\]: unknown key 'd_modle'; did you mean 'd_model'\?"),
+        ("max_epochs", "epochs", r"\[train\]: unknown key 'epochs'; did you mean 'max_epochs'\?"),
+        ("seeds", "sedes", r"small.toml: unknown key 'sedes'; did you mean 'seeds'\?"),
+        ("learning_rate", "lookback", r"\[horizon.12.train\]: unknown key 'lookback'"),
+        ('dataset = "ETTh1"', "", r"`dataset` is missing"),
+    ],
+)
+def test_an_unknown_or_missing_key_is_named(table: Path, old: str, new: str, words: str) -> None:
+    table.write_text(TOML.replace(old, new))
+    with pytest.raises(ValueError, match=words):
+        long_term.Table.read(table)
+
+
+@pytest.mark.parametrize("name", ["etth1", "etth2"])
+def test_the_committed_tables_are_valid(name: str) -> None:
+    read = long_term.Table.read(EXPERIMENTS / f"{name}.toml")
+    for horizon in read.horizons:
+        config, _ = read.configs(horizon, 96, 7, "memory", 0)
+        assert (config.horizon, config.lookback) == (horizon, 96)
+
+
+def test_column_ii_drops_the_last_partial_batch_of_windows(small: Dataset) -> None:
+    benchmark = long_term.Benchmark(small, long_term.torch.device("cpu"))
+    size = 400 - 6 + 1
+
+    whole = benchmark.windows(small.split.test, 96, 6)
+    dropped = benchmark.windows(small.split.test, 96, 6, dropped=size % 128)
+
+    assert (len(whole), len(dropped)) == (2 * size, 2 * 384)
+
+
+def test_seasonal_naive_repeats_the_last_season(small: Dataset) -> None:
+    benchmark = long_term.Benchmark(small, long_term.torch.device("cpu"))
+
+    mse, mae = long_term.seasonal_naive(benchmark.windows(small.split.test, 96, 30), 24)
+
+    scaled = small.scaler.transform(small.frame)
+    errors = [
+        np.concatenate([scaled[t - 24 : t], scaled[t - 24 : t - 18]]) - scaled[t : t + 30] for t in range(800, 1171)
+    ]
+    # float32 values, summed in float64
+    assert mse == pytest.approx(np.mean(np.square(errors)), rel=1e-6)
+    assert mae == pytest.approx(np.mean(np.abs(errors)), rel=1e-6)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "expected"), [("ETTh1", 0.3711), ("ETTh2", 0.2849)])
+def test_the_closed_form_start_reaches_its_known_error(data_folder: Path, name: str, expected: float) -> None:
+    data = long_term.load_dataset(name, root=data_folder, download=False)
+    benchmark = long_term.Benchmark(data, long_term.torch.device("cpu"))
+    parts = {part: benchmark.windows(getattr(data.split, part), 96, 96) for part in data.split._fields}
+    assert [len(windows) // 7 for windows in parts.values()] == [8449, 2785, 2785]
+    config = long_term.ModelConfig(lookback=96, horizon=96, n_series=7, cycle=24, d_model=8, scale_windows=False)
+
+    network = long_term.started_network(config, parts["train"], parts["validation"], benchmark.profile(24), 0)
+
+    assert long_term.evaluate(network, parts["test"]) == pytest.approx(expected, abs=5e-5)

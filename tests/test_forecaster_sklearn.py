@@ -1,0 +1,355 @@
+"""The estimator as scikit-learn knows it: parameters, copies, seeds, searches, and what is refused."""
+
+import copy
+import pickle
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from titans_ts import TitansForecaster
+from titans_ts.windows import Windows
+
+ROWS = 200
+
+
+def tiny(**parameters) -> TitansForecaster:
+    given = dict(horizon=6, lookback=24, d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0, verbose=0)
+    return TitansForecaster(**{**given, **parameters})
+
+
+def walks(rows: int = ROWS, freq: str = "h") -> pd.DataFrame:
+    """Two daily waves on random walks."""
+    wave = np.sin(2 * np.pi * np.arange(rows) / 24)
+    steps = np.random.default_rng(0).normal(size=(rows, 2)).cumsum(0)
+    index = pd.date_range("2024-01-01", periods=rows, freq=freq)
+    return pd.DataFrame(wave[:, None] + 0.2 * steps, index=index, columns=["a", "b"])
+
+
+def melted(wide: pd.DataFrame) -> pd.DataFrame:
+    return wide.rename_axis(index="ds", columns="unique_id").T.stack().rename("y").reset_index()
+
+
+@pytest.fixture(scope="module")
+def trained() -> TitansForecaster:
+    """Without validation rows the last weights are kept, so that the deep branch has its say."""
+    return tiny(val_size=0).fit(walks())
+
+
+# Parameters
+
+ODD = dict(horizon=np.int64(3), lookback=[8, 16], mixer={"name": "memory"}, learning_rate=1, device=("cpu",), freq=[])
+
+
+def test_parameters_are_kept_as_given_even_if_wrong():  # case 26
+    model = TitansForecaster(**ODD)
+    for name, value in ODD.items():
+        assert getattr(model, name) is value
+        assert model.get_params()[name] is value
+    copied = clone(model)
+    assert copied.get_params() == model.get_params()
+    assert vars(copied).keys() == model.get_params().keys()
+
+
+def test_parameters_are_set_and_read_back():  # case 26
+    model = clone(tiny().set_params(learning_rate=1, horizon=np.int64(3)))
+    assert (model.learning_rate, model.horizon) == (1, 3)
+    assert clone(model).set_params(**tiny().get_params()).get_params() == tiny().get_params()
+    model.set_params(max_epochs=0).fit(walks())
+    assert (model.horizon_, type(model.horizon_), type(model.horizon)) == (3, int, np.int64)
+    with pytest.raises(ValueError, match="Invalid parameter 'h' for estimator TitansForecaster"):
+        model.set_params(h=3)
+
+
+def test_repr_shows_what_is_not_default():
+    assert repr(TitansForecaster(horizon=3, mixer="none")) == "TitansForecaster(horizon=3, mixer='none')"
+    assert "TitansForecaster" in tiny()._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("freq", "rows", "horizon", "lookback"),
+    [
+        ("h", 1008, 24, 336),
+        ("D", 168, 14, 56),
+        ("B", 120, 10, 40),
+        ("W", 312, 13, 104),
+        ("MS", 108, 12, 36),
+        ("QE", 48, 4, 16),
+        ("YS", 30, 3, 10),
+        (None, 288, 24, 96),
+        ("h", 60, 20, 20),  # a third of the rows
+        ("MS", 24, 8, 8),
+        (None, 5, 1, 1),
+    ],
+)
+def test_defaults_come_from_frequency_and_length(freq, rows, horizon, lookback):
+    index = pd.RangeIndex(rows) if freq is None else pd.date_range("1970-01-01", periods=rows, freq=freq)
+    model = tiny(horizon=None, lookback=None, max_epochs=0).fit(pd.Series(np.arange(float(rows)), index=index))
+    assert (model.horizon_, model.lookback_) == (horizon, lookback)
+    assert model.freq_ == (1 if freq is None else index.freqstr)
+    assert len(model.predict()) == horizon
+
+
+# What fit leaves
+
+
+def test_nothing_is_forecast_or_scored_before_fit():
+    for call in (tiny().predict, lambda: tiny().predict(3, walks()), lambda: tiny().score(walks())):
+        with pytest.raises(NotFittedError, match="This TitansForecaster instance is not fitted yet"):
+            call()
+
+
+def test_fit_returns_itself_and_knows_its_features(trained):
+    model = tiny(max_epochs=0)
+    assert model.fit(walks()) is model
+    assert model.n_features_in_ == 2
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert model.feature_names_in_.dtype == object
+    for table, series in (
+        (walks().to_numpy(), 2),
+        (walks()["a"], 1),
+        (melted(walks()), 2),
+        (walks().set_axis([0, 1], axis=1), 2),
+    ):
+        assert model.fit(table).n_features_in_ == series
+        assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    "copy_of", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["deepcopy", "pickle"]
+)
+def test_copies_forecast_equally(trained, copy_of):
+    twin, later = copy_of(trained), walks(ROWS + 50)
+    pd.testing.assert_frame_equal(twin.predict(20), trained.predict(20), check_exact=True)
+    pd.testing.assert_frame_equal(twin.predict(df=later), trained.predict(df=later), check_exact=True)
+    assert twin.score(later[ROWS:]) == trained.score(later[ROWS:])
+
+
+def test_the_same_seed_forecasts_equally_and_another_does_not(trained):  # case 33
+    assert np.array_equal(tiny(val_size=0).fit(walks()).predict(), trained.predict())
+    assert np.array_equal(clone(trained).fit(walks()).predict(), trained.predict())
+    other = tiny(val_size=0, random_state=1).fit(walks()).predict()
+    assert 0 < np.abs(other - trained.predict()).to_numpy().max() < 1
+
+
+def test_a_second_fit_starts_fresh():  # case 33
+    array = walks(150).to_numpy()[:, :1]
+    model = tiny(val_size=0).fit(walks()).fit(array)
+    fresh = tiny(val_size=0).fit(array)
+    assert np.array_equal(model.predict(20), fresh.predict(20))
+    assert vars(model).keys() == vars(fresh).keys()
+
+
+def test_random_numbers_of_the_caller_go_on_as_if_nothing_had_been():
+    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    tiny().fit(walks()).predict()
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+    assert random.getstate() == before[2]
+
+
+def test_an_interrupted_fit_keeps_the_best_weights_so_far(monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    start = tiny(max_epochs=0).fit(walks()).predict()
+    monkeypatch.setattr(Windows, "shuffled", interrupt)
+    with pytest.warns(UserWarning, match="Training was interrupted; the best weights so far are kept"):
+        model = tiny(max_epochs=5).fit(walks())
+    assert model.history_.stopped == "interrupted"
+    assert np.array_equal(model.predict(), start)
+
+
+# Validation rows
+
+
+@pytest.mark.parametrize(
+    ("val_size", "kept_out"),
+    [(None, 20), (0.25, 50), (0.333, 67), (30, 30), (np.int64(30), 30), (2, 6), (0.01, 6), (0, 0)],
+)
+def test_validation_rows_are_the_last_and_stay_out_of_training(val_size, kept_out):
+    table = walks()
+    model = tiny(val_size=val_size, max_epochs=0).fit(table)
+    np.testing.assert_allclose(model.scaler_.mean, table[: ROWS - kept_out].mean(), rtol=1e-12)
+    np.testing.assert_allclose(model.scaler_.std, table[: ROWS - kept_out].std(ddof=0), rtol=1e-12)
+    table.iloc[ROWS - kept_out :] = 100.0
+    other = tiny(val_size=val_size, max_epochs=0).fit(table)
+    assert np.array_equal(other.scaler_.mean, model.scaler_.mean)
+    assert np.array_equal(other.scaler_.std, model.scaler_.std)
+    assert np.isnan(model.history_.best.validation_loss) == (kept_out == 0)
+
+
+def test_without_validation_rows_all_are_trained_on_to_the_end():
+    history = tiny(val_size=0, max_epochs=2).fit(walks()).history_
+    assert history.stopped == "max_epochs"
+    assert np.isnan([check.validation_loss for check in history.checks]).all()
+    assert [check.epoch for check in history.checks] == pytest.approx(
+        [0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2], abs=0.1
+    )
+
+
+def test_series_too_short_for_validation_are_trained_on_whole():
+    alone = tiny(horizon=6).fit(walks(12))
+    assert np.isnan(alone.history_.best.validation_loss)
+    assert np.isfinite(alone.history_.checks[-1].train_loss)
+    np.testing.assert_allclose(alone.scaler_.mean, walks(12).mean(), rtol=1e-12)
+    beside = tiny(horizon=6).fit(melted(walks())[: ROWS + 12])
+    assert np.isfinite(beside.history_.best.validation_loss)
+    np.testing.assert_allclose(beside.scaler_.mean, [walks()["a"][:180].mean(), walks()["b"][:12].mean()], rtol=1e-12)
+
+
+# With scikit-learn's own tools
+
+
+def test_a_grid_search_finds_the_better_lookback():
+    table = pd.DataFrame({"x": np.sin(0.7 * np.arange(ROWS))}, index=walks().index)
+    search = GridSearchCV(tiny(cycle=0, max_epochs=0), {"lookback": [1, 24]}, cv=TimeSeriesSplit(2)).fit(table)
+    assert search.best_params_ == {"lookback": 24}
+    assert search.best_score_ > -1e-4
+    assert search.cv_results_["mean_test_score"][0] < -0.1
+    after = pd.DataFrame({"x": np.sin(0.7 * np.arange(ROWS, ROWS + 6))})
+    np.testing.assert_allclose(search.predict(6), after, rtol=0, atol=0.01)
+
+
+def test_a_pipeline_hands_on_its_scaled_table():
+    table = walks(ROWS + 20)
+    pipeline = make_pipeline(StandardScaler(), tiny(max_epochs=0)).fit(table[:ROWS])
+    scaler = StandardScaler().fit(table[:ROWS])
+    model = tiny(max_epochs=0).fit(scaler.transform(table[:ROWS]))
+    assert np.array_equal(pipeline.predict(table), model.predict(scaler.transform(table)))
+    assert pipeline.score(table[ROWS:]) == model.score(scaler.transform(table[ROWS:]))
+
+
+def test_a_pipeline_that_keeps_frames_scores_as_the_forecaster_alone():
+    # Scaling before or within is the same, but for float32's rounding.
+    pipeline = make_pipeline(StandardScaler(), tiny(max_epochs=0)).set_output(transform="pandas")
+    folds = dict(cv=TimeSeriesSplit(2))
+    alone = cross_val_score(tiny(max_epochs=0), walks(), **folds)
+    np.testing.assert_allclose(cross_val_score(pipeline, walks(), **folds), alone, rtol=1e-3)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("static_cols", ["shop"]),
+        ("static_cols", pd.Index(["shop", "town"])),
+        ("past_cols", ["price"]),
+        ("future_cols", ["holiday"]),
+        ("variant", "mac"),
+        ("context", "stream"),
+        ("channel_mixing", True),
+        ("missing", "ffill"),
+        ("warm_start", True),
+        ("checkpoint_dir", "runs"),
+    ],
+)
+def test_reserved_parameters_are_refused_by_fit(name, value):
+    with pytest.raises(NotImplementedError, match=f"`{name}` must be .* yet, got "):
+        tiny(**{name: value}).fit(walks())
+
+
+@pytest.mark.parametrize("name", ["level", "quantiles", "future"])
+def test_reserved_arguments_are_refused_by_predict(trained, name):
+    with pytest.raises(NotImplementedError, match=f"`{name}` is not supported yet; leave it None"):
+        trained.predict(**{name: [80]})
+
+
+def test_update_and_surprise_are_still_to_come(trained):
+    for method in (trained.update, trained.surprise):
+        with pytest.raises(NotImplementedError, match=f"`{method.__name__}` is not supported yet"):
+            method(walks())
+
+
+def test_targets_beside_the_table_are_refused():
+    with pytest.raises(ValueError, match="`y` must be None: the table given as `df` holds the targets"):
+        tiny().fit(walks(), walks()["a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("horizon", "a", "an integer >= 1, got 'a'"),
+        ("horizon", 0, "an integer >= 1, got 0"),
+        ("horizon", 2.0, "an integer >= 1, got 2.0"),
+        ("lookback", 0, "an integer >= 1, got 0"),
+        ("lookback", True, "an integer >= 1, got True"),
+        ("cycle", -1, "an integer >= 0, got -1"),
+        ("n_layers", 0, "an integer >= 1, got 0"),
+        ("batch_size", 0, "an integer >= 1, got 0"),
+        ("max_epochs", -1, "an integer >= 0, got -1"),
+        ("patience", 0, "an integer >= 1, got 0"),
+        ("d_model", 9, "a multiple of `n_heads` = 2, got 9"),
+        ("stride", 17, "at most `patch_len` = 16, got 17"),
+        ("dropout", 1, r"in \[0, 1\), got 1"),
+        ("dropout", "some", r"in \[0, 1\), got 'some'"),
+        ("mixer", "lstm", r"one of \('memory', 'attention', 'mamba', 'none'\), got 'lstm'"),
+        ("linear_path", "yes", "True or False, got 'yes'"),
+        ("loss", "x", r"one of \('mse', 'mae', 'huber'\), got 'x'"),
+        ("loss", ["mse"], r"one of \('mse', 'mae', 'huber'\), got \['mse'\]"),
+        ("learning_rate", 0, "a positive number, got 0"),
+        ("learning_rate", "fast", "a positive number, got 'fast'"),
+        ("val_size", -1, r"a number of rows or a share in \[0, 1\), got -1"),
+        ("val_size", "a", r"a number of rows or a share in \[0, 1\), got 'a'"),
+        ("val_size", True, r"a number of rows or a share in \[0, 1\), got True"),
+        ("val_size", np.nan, r"a number of rows or a share in \[0, 1\), got nan"),
+        ("precision", "x", r"one of \('float32', 'bfloat16'\), got 'x'"),
+        ("device", "nonsense", "got 'nonsense'"),
+    ],
+)
+def test_parameters_out_of_range_are_named(name, value, words):
+    with pytest.raises(ValueError, match=f"`{name}` must be .*{words}"):
+        tiny(**{name: value}).fit(walks())
+
+
+@pytest.mark.parametrize("freq", [2, "x", "SME-15"])
+def test_a_frequency_that_does_not_go_with_the_times_is_refused(freq):
+    with pytest.raises(ValueError, match=f"`freq` .*{freq!r}"):
+        tiny(freq=freq).fit(walks())
+
+
+def test_a_horizon_longer_than_the_data_names_the_longest_series():
+    with pytest.raises(ValueError, match=r"`horizon` \+ 1 = 201 rows to learn from, but the longest, 'b', has 200"):
+        tiny(horizon=200).fit(melted(walks())[10:])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda a: a.where(a.index != a.index[2], np.nan),
+            "column 'a' has 1 missing value, the first at 2024-01-01 02:00:00",
+        ),
+        (
+            lambda a: a.where(a.index < a.index[192], -np.inf),
+            "column 'a' has 8 infinite values, the first at 2024-01-09;",
+        ),
+        (
+            lambda a: a.drop(a.index[5:7]),
+            "the table has a gap of 2 rows between 2024-01-01 04:00:00 and 2024-01-01 07:00:00",
+        ),
+        (lambda a: pd.concat([a, a[3:4]]), "the table has more than one row at 2024-01-01 03:00:00"),
+        (lambda a: a[:2], "the table has 2 rows; at least 3 are needed"),
+        (lambda a: a.set_axis(a.index.astype(str)), "time labels must be dates, periods or integers"),
+    ],
+    ids=["missing", "infinite", "gap", "duplicate", "short", "text"],
+)
+def test_tables_that_cannot_be_learnt_from_say_where(change, words):
+    with pytest.raises(ValueError, match=words):
+        tiny().fit(change(walks()["a"]).to_frame())
+
+
+def test_other_tables_are_refused_with_their_remedy(trained):
+    polars = type("DataFrame", (), {"__module__": "polars.dataframe.frame"})()
+    for call in (tiny().fit, trained.predict, trained.score):
+        with pytest.raises(TypeError, match=r"got polars.dataframe.frame.DataFrame; use `.to_pandas\(\)`"):
+            call(polars)

@@ -1,0 +1,314 @@
+"""The closed-form start against NumPy, and on series where the answer is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from titans_ts.model import ModelConfig, SimbaForecaster
+from titans_ts.start import RIDGE_UNVALIDATED, RIDGES, closed_form_start, started_network
+from titans_ts.training import evaluate
+from titans_ts.windows import Windows, profiles
+
+LOOKBACK, HORIZON = 12, 4
+
+
+def make(**changes: Any) -> ModelConfig:
+    shape = {"lookback": LOOKBACK, "horizon": HORIZON, "d_model": 8, "n_layers": 1, "scale_windows": False}
+    return ModelConfig(**shape | {"mixer": "none", "feature_mixer": "mlp"} | changes)
+
+
+def split(values: np.ndarray, lookback: int = LOOKBACK, share: float = 0.75) -> tuple[Windows, Windows]:
+    """Training and validation windows of one series."""
+    rows = int(share * len(values))
+    series = torch.from_numpy(values).float(), np.array([len(values)]), np.array([0])
+    bounds = ((lookback, rows), (rows, len(values)))
+    train, validation = (
+        Windows(*series, lookback=lookback, horizon=HORIZON, first=np.array([first]), last=np.array([last]))
+        for first, last in bounds
+    )
+    return train, validation
+
+
+def pairs(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """Centred pasts and futures less the past's mean, (windows, steps), in float64."""
+    (batch,) = windows.batches(10**6)
+    past, future = batch.past[..., 0].double().numpy(), batch.future[..., 0].double().numpy()
+    level = past.mean(1, keepdims=True)
+    return past - level, future - level
+
+
+def ridge(x: np.ndarray, y: np.ndarray, strength: float) -> np.ndarray:
+    """Shrunk towards the window's mean, which is zero here."""
+    if strength == np.inf:
+        return np.zeros((x.shape[1], y.shape[1]))
+    moments = x.T @ x
+    return np.linalg.solve(moments + strength * np.trace(moments) / len(moments) * np.eye(len(moments)), x.T @ y)
+
+
+def ridge_from_last(x: np.ndarray, y: np.ndarray, strength: float) -> np.ndarray:
+    """Shrunk towards the window's last value."""
+    last = np.zeros((x.shape[1], y.shape[1]))
+    last[-1] = 1
+    return last + ridge(x, y - x @ last, strength)
+
+
+def noise(n: int, seed: int = 0) -> np.ndarray:
+    """An autoregression: a linear map can forecast a part of it."""
+    rng = np.random.default_rng(seed)
+    values = np.zeros(n)
+    for t in range(2, n):
+        values[t] = 1.2 * values[t - 1] - 0.5 * values[t - 2] + rng.normal()
+    return values
+
+
+def seasonal(n: int, period: int, scatter: float) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=period)[np.arange(n) % period] + scatter * rng.normal(size=n)
+
+
+def profile_of(values: np.ndarray, period: int) -> Tensor:
+    n = np.array([len(values)])
+    return torch.from_numpy(profiles(values, n, np.array([0]), (0.75 * n).astype(int), period))
+
+
+# The solution
+
+
+def test_a_sum_of_sines_is_forecast_almost_exactly() -> None:
+    """It is a linear recurrence: 12 past values determine every later one."""
+    t = np.arange(400)
+    values = np.sin(t / 3) + 0.5 * np.sin(t / 7 + 1) + 0.3 * np.cos(t * 0.9)
+    train, validation = split(values)
+    network = started_network(make(), train, validation, None, 0)
+    # The smallest ridge is 1e-7 of the mean eigenvalue, and the values are float32: errors below 1e-3 of the size.
+    assert evaluate(network, validation) < 1e-6 * values.var()
+
+
+def test_equals_ridge_regression_with_the_strength_that_validates_best() -> None:
+    train, validation = split(noise(200))
+    network = started_network(make(), train, validation, None, 0)
+    (x, y), (x_new, y_new) = pairs(train), pairs(validation)
+    weights = {strength: ridge(x, y, strength) for strength in RIDGES}
+    errors = {strength: ((y_new - x_new @ w) ** 2).mean() for strength, w in weights.items()}
+    best = min(errors, key=errors.__getitem__)
+    assert min(RIDGES) < best < max(RIDGES), "the choice must matter"
+    np.testing.assert_allclose(network.linear.weight.detach(), weights[best], rtol=1e-4, atol=1e-6)  # float32
+    assert evaluate(network, validation) == pytest.approx(errors[best], rel=1e-5)
+
+
+def test_with_many_windows_equals_least_squares() -> None:
+    train, validation = split(noise(4000))
+    network = started_network(make(), train, validation, None, 0)
+    x, y = pairs(train)
+    expected = np.linalg.lstsq(x, y, rcond=1e-9)[0]  # centring makes x singular in one direction
+    forecast = x @ network.linear.weight.detach().double().numpy()
+    # 3000 windows need little ridge: it moves the forecasts by a hundredth of their size at most.
+    assert np.abs(forecast - x @ expected).max() < 1e-2 * np.abs(x @ expected).max()
+
+
+def test_without_validation_windows_shrinks_hard() -> None:
+    train, _ = split(noise(60))
+    network = started_network(make(), train, None, None, 0)
+    expected = ridge(*pairs(train), RIDGE_UNVALIDATED)
+    np.testing.assert_allclose(network.linear.weight.detach(), expected, rtol=1e-4, atol=1e-6)  # float32
+
+
+def test_batches_of_windows_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = split(noise(120))
+    whole = started_network(make(), train, validation, None, 0)
+    monkeypatch.setattr("titans_ts.start.BATCH", 7)
+    parts = started_network(make(), train, validation, None, 0)
+    torch.testing.assert_close(parts.linear.weight, whole.linear.weight, rtol=1e-5, atol=1e-7)  # float32 of float64
+
+
+# The scale of windows
+
+
+def swinging(n: int) -> np.ndarray:
+    """Waves of which each is up to nine times as high as the last, so that high windows would outweigh all others."""
+    t = np.arange(n)
+    return np.sin(t / 3) * np.exp(2 * np.sin(t / 50)) + 0.02 * noise(n)
+
+
+def test_scaled_windows_count_alike_whatever_their_scale() -> None:
+    train, validation = split(swinging(300))
+    network = started_network(make(scale_windows=True), train, validation, None, 0)
+    (x, y), (x_new, y_new) = pairs(train), pairs(validation)
+    std = np.sqrt(x.var(1, keepdims=True) + network.norm.EPS)  # centred already
+    weights = {strength: ridge(x / std, y / std, strength) for strength in RIDGES}
+    errors = {strength: ((y_new - x_new @ w) ** 2).mean() for strength, w in weights.items()}
+    best = min(errors, key=errors.__getitem__)  # judged in the data's own scale
+    np.testing.assert_allclose(network.linear.weight.detach(), weights[best], rtol=1e-3, atol=1e-4)  # float32
+    assert evaluate(network, validation) == pytest.approx(errors[best], rel=1e-4)
+
+
+def storm_then_wave(n: int) -> np.ndarray:
+    """Windows of the storm outweigh all of the wave, unless each is divided by its scale; validation sees the wave."""
+    return np.concatenate([10 * np.random.default_rng(0).normal(size=n // 2), np.sin(np.arange(n - n // 2) / 3)])
+
+
+@pytest.mark.parametrize(
+    ("values", "best"), [(storm_then_wave(300), True), (noise(300), False)], ids=["storm then wave", "noise"]
+)
+@pytest.mark.parametrize("validated", [True, False])
+def test_validation_chooses_whether_windows_are_scaled(values: np.ndarray, best: bool, validated: bool) -> None:
+    train, validation = split(values)
+    windows = (train, validation if validated else None)
+    errors = {}
+    for scaling in (False, True):
+        network = started_network(make(scale_windows=scaling), *windows, None, 0)
+        assert network.config.scale_windows == network.norm.scale == scaling
+        errors[scaling] = evaluate(network, validation if validated else train)
+    chosen = started_network(make(scale_windows=None), *windows, None, 0)
+    assert chosen.config.scale_windows == chosen.norm.scale == min(errors, key=errors.__getitem__)
+    assert evaluate(chosen, validation if validated else train) == min(errors.values())
+    assert not validated or chosen.config.scale_windows == best
+
+
+def test_without_a_linear_path_windows_are_scaled_unless_told_otherwise() -> None:
+    train, validation = split(noise(60))
+    for given, expected in ((None, True), (True, True), (False, False)):
+        config = make(linear_path=False, scale_windows=given)
+        assert started_network(config, train, validation, None, 0).config.scale_windows is expected
+
+
+# Where the moments are singular
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1e-7, 1e-3])
+@pytest.mark.parametrize("validated", [True, False])
+def test_flat_windows_are_forecast_at_their_level(jitter: float, validated: bool) -> None:
+    values = 3 + jitter * noise(80)
+    train, validation = split(values)
+    network = started_network(make(), train, validation if validated else None, None, 0)
+    assert network.linear.weight.isfinite().all()
+    assert evaluate(network, validation) <= 25 * jitter**2 + 1e-12
+
+
+def test_fewer_windows_than_steps_of_a_lookback() -> None:
+    train, validation = split(noise(60), lookback=40)
+    assert len(train) < 40
+    network = started_network(make(lookback=40), train, validation, None, 0)
+    (x, y), (x_new, y_new) = pairs(train), pairs(validation)
+    least = min(((y_new - x_new @ fit(x, y, s)) ** 2).mean() for s in RIDGES for fit in (ridge, ridge_from_last))
+    # At the smallest ridge float64 solves a matrix of condition 4e8, and the weights are float32.
+    assert evaluate(network, validation) == pytest.approx(least, rel=1e-4)
+
+
+def test_padded_windows_count_their_real_values_alone() -> None:
+    values = torch.from_numpy(noise(20)).float()
+    short = Windows(
+        values,
+        np.array([20]),
+        np.array([0]),
+        lookback=LOOKBACK,
+        horizon=HORIZON,
+        first=np.array([6]),
+        last=np.array([20]),
+    )
+    network = started_network(make(), short, None, None, 0)
+    (batch,) = short.batches(10**6)
+    real, past, future = (field[..., 0].double().numpy() for field in (batch.mask, batch.past, batch.future))
+    level = past.sum(1, keepdims=True) / real.sum(1, keepdims=True)  # the padding holds zeros
+    x, y = (past - level) * real, future - level
+    candidates = [fit(x, y, RIDGE_UNVALIDATED) for fit in (ridge, ridge_from_last)]  # fewer windows than lookback
+    expected = min(candidates, key=lambda w: ((y - x @ w) ** 2).mean())
+    np.testing.assert_allclose(network.linear.weight.detach(), expected, rtol=1e-4, atol=1e-6)  # float32
+
+
+# The cycle
+
+
+def test_takes_the_profile_where_the_season_is_longer_than_the_lookback() -> None:
+    values = seasonal(600, period=24, scatter=0.1)
+    train, validation = split(values, lookback=4)
+    config, profile = make(lookback=4, cycle=24), profile_of(values, 24)
+    network = started_network(config, train, validation, profile, 0)
+    assert torch.equal(network.cycle.profile, profile.float())
+    without = started_network(config, train, validation, None, 0)
+    assert (without.cycle.profile == 0).all()
+    # The scatter's own variance is 0.01; a mean over 4 values and the profile's own error add a third at most.
+    assert evaluate(network, validation) < 0.015
+    assert evaluate(without, validation) > 0.3
+
+
+def test_leaves_a_profile_that_does_not_help() -> None:
+    values = noise(600)
+    train, validation = split(values)
+    wrong = torch.from_numpy(np.random.default_rng(1).normal(size=(1, 24)))
+    network = started_network(make(cycle=24), train, validation, wrong, 0)
+    assert (network.cycle.profile == 0).all()
+    expected = started_network(make(), train, validation, None, 0)
+    assert torch.equal(network.linear.weight, expected.linear.weight)
+
+
+@pytest.mark.parametrize("scatter", [0.1, 1.0, 3.0])
+def test_the_better_of_both_is_taken(scatter: float) -> None:
+    values = seasonal(300, period=7, scatter=scatter)
+    train, validation = split(values)
+    profile = profile_of(values, 7)
+    network = started_network(make(cycle=7), train, validation, profile, 0)
+    errors = []
+    for start in (profile.float(), torch.zeros(1, 7)):
+        tried = SimbaForecaster(make(cycle=7)).eval()
+        with torch.no_grad():
+            tried.cycle.profile.copy_(start)
+        closed_form_start(tried, train, validation)
+        errors.append(evaluate(tried, validation))
+    assert evaluate(network, validation) == pytest.approx(min(errors), rel=1e-6)
+
+
+def test_without_a_linear_path_the_profile_stands() -> None:
+    values = seasonal(100, period=7, scatter=0.1)
+    train, validation = split(values)
+    network = started_network(make(cycle=7, linear_path=False), train, validation, profile_of(values, 7), 0)
+    assert torch.equal(network.cycle.profile, profile_of(values, 7).float())
+
+
+# Random numbers
+
+
+def test_random_state_fixes_the_network_and_the_callers_numbers_go_on() -> None:
+    train, validation = split(noise(60))
+
+    def weights(seed: int) -> dict[str, Tensor]:
+        return started_network(make(), train, validation, None, seed).state_dict()
+
+    before = torch.get_rng_state()
+    first = weights(1)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    again, other = weights(1), weights(2)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["embed.project.weight"], other["embed.project.weight"])
+    assert torch.equal(first["linear.weight"], other["linear.weight"])
+
+
+def test_a_started_network_is_ready_to_forecast() -> None:
+    train, validation = split(noise(60))
+    network = started_network(make(dropout=0.5), train, validation, None, 0)
+    assert not network.training
+    assert (network.head.project.weight == 0).all()
+    assert all(parameter.requires_grad for parameter in network.parameters())
+
+
+def test_a_short_trend_goes_on_from_its_last_value() -> None:
+    """Too few windows to learn from: the last value says more than the mean of what is there."""
+    values = torch.arange(1.0, 7.0)
+    short = Windows(
+        values, np.array([6]), np.array([0]), lookback=8, horizon=2, first=np.array([2]), last=np.array([6])
+    )
+    network = started_network(make(lookback=8, horizon=2), short, None, None, 0)
+    context = Windows(
+        values, np.array([6]), np.array([0]), lookback=8, horizon=0, first=np.array([6]), last=np.array([6])
+    )
+    (batch,) = context.batches(1)
+    with torch.no_grad():
+        forecast = network(batch.past, batch.step, batch.series, batch.mask).flatten()
+    assert (forecast > 5.5).all()
+    assert (forecast < 8.5).all()
