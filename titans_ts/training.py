@@ -51,6 +51,8 @@ class TrainConfig:
         Windows a step.
     max_epochs : int
         0 keeps the starting point.
+    start_is_candidate : bool
+        Keep the weights that training started from where no check has a better validation error.
     patience : int
         Stop after this many checks without a better validation error.
     checks : int
@@ -77,6 +79,7 @@ class TrainConfig:
     start_rate: float = 0.1
     batch_size: int = 256
     max_epochs: int = 10
+    start_is_candidate: bool = True
     patience: int = 8
     checks: int = 4
     most_validation_windows: int = 20_000
@@ -126,11 +129,13 @@ class History:
 
     checks: list[Check] = field(default_factory=list)
     stopped: str = "max_epochs"
+    start_is_candidate: bool = True
 
     @property
     def best(self) -> Check:
         """The check with the least validation loss, or the last one where there was no validation."""
-        scored = [check for check in self.checks if not math.isnan(check.validation_loss)]
+        candidates = self.checks if self.start_is_candidate else self.checks[1:]
+        scored = [check for check in candidates if not math.isnan(check.validation_loss)]
         return min(scored, key=lambda check: check.validation_loss) if scored else self.checks[-1]
 
 
@@ -174,10 +179,10 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
         history.checks.append(found)
         if validation is None and not all(p.isfinite().all() for p in network.parameters()):
             raise FloatingPointError(f"The weights became infinite or NaN by step {step}. Lower `learning_rate`.")
-        if validation is None or history.best is found:
+        if validation is None or history.best is found or not best:
             best.update({name: value.clone() for name, value in network.state_dict().items()})
 
-    history, best = History(), dict[str, Tensor]()
+    history, best = History(start_is_candidate=config.start_is_candidate), dict[str, Tensor]()
     with seeded(config.random_state, device):
         generator = torch.Generator().manual_seed(config.random_state)
         check(0.0, 0, torch.tensor(math.nan))
