@@ -71,6 +71,7 @@ def by_hand(layer: NeuralMemory, x: Tensor, depth: int, **changes: Any) -> Tenso
     alpha = alpha * changes.get("memory_forgetting", True)
     eta = eta * changes.get("memory_momentum", True)
     theta = (1.0 if depth == 1 else 0.5) / CHUNK * (1 - eta) * theta
+    theta = theta / v.norm(dim=-1).clamp(min=1) ** (2 * (depth - 1) / depth)
 
     def unit(u: Tensor) -> Tensor:
         return u / (u.square().sum(-1, keepdim=True) + 1e-6).sqrt()
@@ -227,6 +228,22 @@ def test_switched_off_gates_are_zero(scans: list[dict[str, Tensor]]) -> None:
     assert (no_momentum["alpha"] > 0).all()
     assert (no_forgetting["alpha"] == 0).all()
     assert (no_forgetting["eta"] > 0).all()
+
+
+@pytest.mark.parametrize("size", [1.0, 6.0, 60.0])
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_a_constant_sequence_of_large_values_does_not_overflow(depth: int, size: float) -> None:
+    """A hundred chunks of one token; without the division by the values' norm depth 2 overflows at size 6."""
+    layer = make_layer(torch.float32, d_model=32, n_heads=1, memory_conv=False, memory_depth=depth, chunk_size=16)
+    x = torch.ones(1, 1600, 32)
+    with torch.no_grad():
+        v = silu(layer.project_qkv(x[:, :1]))[..., 64:]
+        layer.project_qkv.weight[64:] *= size / v.norm()
+        layer.project_gates.bias[-1] = 10.0  # the largest theta there is
+        _, state = layer.step(x)
+    for w, start in zip(state.memory.weights, layer.initial, strict=True):
+        assert w.isfinite().all()
+        assert w.norm() < 10 * max(1.0, size) * start.norm()
 
 
 # Inert tokens; without the convolution, by which a token sees its neighbours

@@ -53,7 +53,9 @@ class NeuralMemory(nn.Module):
     Notes
     -----
     theta is bounded by (1 - eta) / chunk_size, half of that for a deep memory: the surprises of a chunk add up, and
-    beyond that bound a chunk of similar keys makes the weights grow without end.
+    beyond that bound a chunk of similar keys makes the weights grow without end. A memory of L layers that holds
+    values of norm r has weights of about r^(1/L), and the curvature of its loss goes with their power 2 (L - 1):
+    where r > 1, theta is divided by r^(2 - 2/L), without which a deep memory overflows at r = 6.
     """
 
     def __init__(self, config: ModelConfig, backend: str = "auto") -> None:
@@ -63,6 +65,7 @@ class NeuralMemory(nn.Module):
         self.momentum, self.forgetting = config.memory_momentum, config.memory_forgetting
         self.gates_per_chunk = config.memory_gates == "chunk"
         self.theta_max = (1.0 if depth == 1 else 0.5) / config.chunk_size
+        self.curvature = 2 - 2 / depth
         # A deep memory that forgets towards zero comes to a saddle with no gradient left to leave it.
         self.decay_to = "zero" if depth == 1 else "init"
 
@@ -124,7 +127,7 @@ class NeuralMemory(nn.Module):
         chunk_gates = None
         if self.gates_per_chunk:
             raw, chunk_gates = self._hold(raw, state)
-        gates = self._gates(raw, inert)
+        gates = self._gates(raw, v, inert)
 
         read = partial(memory_scan, chunk_size=self.chunk_size, decay_to=self.decay_to, backend=self.backend)
         q, k, weights = _unit(q), _unit(k), tuple(self.initial)
@@ -137,7 +140,7 @@ class NeuralMemory(nn.Module):
             y = read(q, k, v, *gates, weights)
         return self.project_out(self.norm(y).flatten(2) * silu(self.project_output_gate(x))), after
 
-    def _gates(self, raw: Tensor, inert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _gates(self, raw: Tensor, v: Tensor, inert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         raw = raw if raw.dtype == torch.float64 else raw.float()  # 1 - alpha needs more than bfloat16's 8 bits
         alpha, eta, theta = raw.sigmoid().unbind(2)
         if not self.forgetting:
@@ -145,6 +148,9 @@ class NeuralMemory(nn.Module):
         if not self.momentum:
             eta = torch.zeros_like(eta)
         theta = self.theta_max * (1 - eta) * theta
+        if self.curvature > 0:
+            square = v.to(raw.dtype).square().sum(-1).clamp(min=1)
+            theta = theta * square ** (-self.curvature / 2)
         if inert is not None:
             # Not eta = 1: W_t = W_{t-1} + S_t would write the past surprise once more for every such token.
             alpha, eta, theta = (gate.masked_fill(inert.unsqueeze(-1), 0) for gate in (alpha, eta, theta))
