@@ -6,7 +6,6 @@ Frames in, frames out; everything between is the internal Panel of `frames` and 
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import as_flag, as_whole, find_device, refuse_targets
 from .defaults import cut, defaults_for
 from .frames import Panel, read_table
 from .model import ModelConfig
@@ -225,16 +225,16 @@ class TitansForecaster(BaseEstimator):
         FloatingPointError
             If the loss becomes infinite or NaN.
         """
-        _refuse_targets(y)
+        refuse_targets(y)
         for name, only in NOT_YET.items():
             value = getattr(self, name)
             if value is not only and not (isinstance(value, type(only)) and value == only):
                 raise NotImplementedError(f"`{name}` must be {only!r} yet, got {value!r}.")
-        device = _device(self.device)
+        device = find_device(self.device)
         panel = self._read(df, min_rows=3, freq=self.freq)
         defaults = cut(defaults_for(panel.calendar), panel.lengths)
-        horizon = _whole("horizon", self.horizon, 1, defaults.horizon)
-        lookback = _whole("lookback", self.lookback, 1, defaults.lookback)
+        horizon = as_whole("horizon", self.horizon, 1, defaults.horizon)
+        lookback = as_whole("lookback", self.lookback, 1, defaults.lookback)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         config = self._model_config(panel, lookback, horizon, defaults.cycle)
 
@@ -306,7 +306,7 @@ class TitansForecaster(BaseEstimator):
             if df is not None:
                 raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
             h, df = None, h
-        steps = _whole("h", h, 1, self.horizon_)
+        steps = as_whole("h", h, 1, self.horizon_)
         if df is None:
             panel, series = self.panel_, np.arange(self.n_features_in_)
         else:
@@ -330,7 +330,7 @@ class TitansForecaster(BaseEstimator):
         float
         """
         check_is_fitted(self)
-        _refuse_targets(y)
+        refuse_targets(y)
         panel, series = self._context(df)
         ahead = np.zeros(panel.n_series, dtype=np.int64)
         if panel.layout.kind != "array":
@@ -364,22 +364,22 @@ class TitansForecaster(BaseEstimator):
             lookback=lookback,
             horizon=horizon,
             n_series=panel.n_series,
-            cycle=_whole("cycle", self.cycle, 0, cycle),
-            linear_path=_flag("linear_path", self.linear_path),
-            patch_len=_whole("patch_len", self.patch_len, 1),
-            stride=_whole("stride", self.stride, 1),
-            d_model=_whole("d_model", self.d_model, 1),
-            n_layers=_whole("n_layers", self.n_layers, 1),
-            n_heads=_whole("n_heads", self.n_heads, 1),
+            cycle=as_whole("cycle", self.cycle, 0, cycle),
+            linear_path=as_flag("linear_path", self.linear_path),
+            patch_len=as_whole("patch_len", self.patch_len, 1),
+            stride=as_whole("stride", self.stride, 1),
+            d_model=as_whole("d_model", self.d_model, 1),
+            n_layers=as_whole("n_layers", self.n_layers, 1),
+            n_heads=as_whole("n_heads", self.n_heads, 1),
             mixer=self.mixer,
-            memory_depth=_whole("memory_depth", self.memory_depth, 1),
-            memory_expansion=_whole("memory_expansion", self.memory_expansion, 1),
-            chunk_size=_whole("chunk_size", self.chunk_size, 1),
+            memory_depth=as_whole("memory_depth", self.memory_depth, 1),
+            memory_expansion=as_whole("memory_expansion", self.memory_expansion, 1),
+            chunk_size=as_whole("chunk_size", self.chunk_size, 1),
             dropout=self.dropout,
         )
 
     def _train_config(self, windows: int, seed: int, device: torch.device) -> TrainConfig:
-        batch_size = _whole("batch_size", self.batch_size, 1, min(256, max(16, windows // 16)))
+        batch_size = as_whole("batch_size", self.batch_size, 1, min(256, max(16, windows // 16)))
         steps = math.ceil(windows / batch_size)
         precision = self.precision
         if precision is None:
@@ -388,8 +388,8 @@ class TitansForecaster(BaseEstimator):
             loss=self.loss,
             learning_rate=self.learning_rate,
             batch_size=batch_size,
-            max_epochs=_whole("max_epochs", self.max_epochs, 0, min(100, max(3, math.ceil(LEAST_STEPS / steps)))),
-            patience=_whole("patience", self.patience, 1),
+            max_epochs=as_whole("max_epochs", self.max_epochs, 0, min(100, max(3, math.ceil(LEAST_STEPS / steps)))),
+            patience=as_whole("patience", self.patience, 1),
             precision=precision,
             random_state=seed,
             verbose=self.verbose,
@@ -457,44 +457,6 @@ class TitansForecaster(BaseEstimator):
                     mask = torch.cat([mask, torch.ones_like(blocks[-1], dtype=torch.bool)], dim=1)[:, -lookback:]
             forecasts.append(torch.cat(blocks, dim=1)[:, :steps, 0].double().cpu().numpy())
         return scaler.inverse(np.concatenate(forecasts))
-
-
-def _refuse_targets(y: Any) -> None:
-    if y is not None:
-        raise ValueError("`y` must be None: the table given as `df` holds the targets.")
-
-
-def _device(name: str | None) -> torch.device:
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise ValueError(f"`device` must be a device of this machine such as 'cpu', got {name!r}: {error}") from error
-    return device
-
-
-def _flag(name: str, value: Any) -> bool:
-    """`value` as a bool, NumPy's too, which a grid of parameters holds."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"`{name}` must be True or False, got {value!r}.")
-    return bool(value)
-
-
-def _whole(name: str, value: Any, low: int, default: int | None = None) -> int:
-    """`value` as an int, NumPy's among them; the default for None where there is one."""
-    if value is None and default is not None:
-        return default
-    try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        whole = operator.index(value)
-    except TypeError:
-        raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.") from None
-    if whole < low:
-        raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
-    return whole
 
 
 def _first(train_rows: np.ndarray, lookback: int, horizon: int) -> np.ndarray:
