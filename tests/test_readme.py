@@ -1,0 +1,66 @@
+"""What the README says must be so."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_first_example_runs_and_forecasts_the_season() -> None:
+    example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert example is not None
+    names: dict[str, object] = {}
+    exec(example.group(1), names)
+
+    forecast = names["forecast"]
+    assert isinstance(forecast, pd.DataFrame)
+    assert forecast.columns.tolist() == ["unique_id", "ds", "Titans"]
+    assert forecast["ds"].tolist() == pd.date_range("2024-02-11 16:00", periods=24, freq="h").tolist()
+    season = 50 + 10 * np.sin(np.arange(1000, 1024) * 2 * np.pi / 24)
+    assert np.abs(forecast["Titans"] - season).mean() < 1.0  # the noise's own deviation
+
+
+def test_every_make_target_it_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"^    make ([a-z]+)", README, re.MULTILINE))
+    assert named
+    assert named <= targets
+
+
+def test_every_folder_of_its_map_exists() -> None:
+    folders = re.findall(r"^\| `([a-z_/]+/)` \|", README, re.MULTILINE)
+    assert len(folders) == 6
+    assert all((ROOT / folder).is_dir() for folder in folders)
+
+
+def test_every_command_of_its_results_names_a_file_that_exists() -> None:
+    files = re.findall(r"experiments/[a-z0-9_]+\.(?:py|toml)", README)
+    assert files
+    assert all((ROOT / file).is_file() for file in files)
+
+
+def test_its_results_are_those_of_the_committed_csvs() -> None:
+    rows = {
+        "titans": "titans",
+        "the same with attention for the memory": "simba-attention",
+        "the same with SiMBA's Mamba": "simba-mamba",
+        "the same with neither": "simba-none",
+        "its closed-form start alone": "closed-form",
+        "seasonal naive": "seasonal-naive",
+    }
+    results = {}
+    for name in ("etth1", "etth2"):
+        with (ROOT / "experiments" / "results" / f"{name}.csv").open() as file:
+            for row in csv.DictReader(file):
+                if (row["column"], row["horizon"], row["seed"]) == ("i", "96", "0"):
+                    results[name, row["model"]] = [f"{float(row[key]):.4f}".lstrip("0") for key in ("mse", "mae")]
+    for label, model in rows.items():
+        cells = [*results["etth1", model], *results["etth2", model]]
+        assert f"| {label} | {' | '.join(cells)} |" in README
