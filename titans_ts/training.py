@@ -16,7 +16,6 @@ from numbers import Real
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm.auto import tqdm
 
 from .model import SimbaForecaster
 from .windows import Batch, Windows
@@ -186,7 +185,7 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
     with seeded(config.random_state, device):
         generator = torch.Generator().manual_seed(config.random_state)
         check(0.0, 0, torch.tensor(math.nan))
-        progress = tqdm(total=total, desc="fit", unit="step", disable=None if config.verbose else True)
+        progress = _Progress(total, config.verbose)
         try:
             for epoch in range(config.max_epochs):
                 network.train()
@@ -201,15 +200,13 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
                     optimizer.step()
                     schedule.step()
                     losses.append(loss.detach())
-                    progress.update()
+                    progress.step()
                     if i in check_steps:
                         recent = torch.stack(losses)
                         _refuse_nonfinite(recent, epoch, steps_per_epoch, i, config)
                         losses.clear()
                         check(epoch + i / steps_per_epoch, epoch * steps_per_epoch + i, recent)
-                        progress.set_postfix(
-                            train=f"{recent.mean():.4f}", validation=f"{history.checks[-1].validation_loss:.4f}"
-                        )
+                        progress.show(recent.mean().item(), history.checks[-1].validation_loss)
                         if _exhausted(history, config.patience):
                             history.stopped = "patience"
                             return history
@@ -242,6 +239,29 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
+
+
+class _Progress:
+    """A bar where there is something to show it on; tqdm is loaded for that alone."""
+
+    def __init__(self, total: int, verbose: int) -> None:
+        self._bar = None
+        if verbose:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=total, desc="fit", unit="step", disable=None)  # None: off where no terminal
+
+    def step(self) -> None:
+        if self._bar is not None:
+            self._bar.update()
+
+    def show(self, train_loss: float, validation_loss: float) -> None:
+        if self._bar is not None:
+            self._bar.set_postfix(train=f"{train_loss:.4f}", validation=f"{validation_loss:.4f}")
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
 
 
 def _forecast(network: SimbaForecaster, batch: Batch) -> Tensor:
