@@ -1,26 +1,23 @@
-"""Read a published data set: from a folder of the user's, or downloaded once and checked by its hash."""
+"""Load a published data set by name: frame, step, split and scaler."""
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from .registry import SPECS, DatasetSpec
+from .fetch import fetch_file, find_file
+from .read import read_frame, read_sha256
+from .registry import DatasetSpec, find_spec
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
 
 __all__ = ["Dataset", "Split", "load_dataset"]
-
-_FOLDER_VARIABLE = "TITANS_TS_DATA"
 
 
 class Split(NamedTuple):
@@ -41,11 +38,15 @@ class Dataset:
     Parameters
     ----------
     frame : DataFrame of shape (rows, channels)
-        The values in their own units, float64; the index is a regular DatetimeIndex named `date`.
+        The values in their own units, float64, all rows in the file's order; the index is a DatetimeIndex named
+        `date` of the file's own dates. Its `freq` is set where the dates are regular, which only weather's are not:
+        there 2020-05-12 06:00 comes twice and 2020-05-29 skips from 09:30 to 11:10. Published results count its rows
+        as they are, and its -9999 as values; where a clean clock matters more, take
+        ``frame[~frame.index.duplicated()].asfreq(freq)`` and fill the rows that come up empty.
     name : str
-        The name of the data set.
+        The name of the data set, whichever alias it was loaded by.
     freq : str
-        Step between rows, as a pandas alias.
+        Step between rows, nominal where the dates are not regular, as a pandas alias.
     split : Split
         Rows of the train, validation and test parts.
     scaler : StandardScaler
@@ -63,14 +64,17 @@ class Dataset:
 def load_dataset(name: str, root: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
     """Load a published data set by name.
 
-    The file is looked for in `root`, then in the folder that the environment variable `TITANS_TS_DATA` names; in
-    each, directly or in the sub-folder that the data set usually comes in (`ETT-small`). If neither holds it, it
-    comes from the download folder, which `download` may fill.
+    The file, say `weather.csv`, is looked for in `root`, then in the folder that the environment variable
+    `TITANS_TS_DATA` names; in each, directly or in the sub-folder that the data set usually comes in (`ETT-small`,
+    `illness`, for the others the name). It may be compressed: `weather.csv.gz`, `weather.gz`, `weather.csv.zip` or
+    `weather.zip`, which may hold other files too. If neither folder has it, it comes from the download folder, which
+    `download` may fill.
 
     Parameters
     ----------
     name : str
-        "ETTh1", "ETTh2", "ETTm1" or "ETTm2".
+        "ETTh1", "ETTh2", "ETTm1", "ETTm2", "electricity" (also "ECL", "ELC"), "traffic", "weather", "exchange_rate"
+        ("exchange") or "national_illness" ("illness", "ILI"); case, `-`, `_` and spaces do not count.
     root : path, optional
         A folder of yours. It also becomes the download folder, made if need be; otherwise that is the user's cache.
     download : bool
@@ -84,16 +88,17 @@ def load_dataset(name: str, root: str | os.PathLike[str] | None = None, download
     Raises
     ------
     ValueError
-        If `name` is not known, or the file does not hold the rows and columns of that data set.
+        If `name` is not known, the file does not hold the rows and columns of that data set, or it is damaged.
     FileNotFoundError
         If the file is in no folder and `download` is false.
     OSError
-        If no address gave the published file; nothing is kept of a download whose hash is wrong.
+        If no address gave the published file. Nothing is kept of a download that was cut or whose hash is wrong.
 
     Warns
     -----
     UserWarning
-        If a file of yours holds the right rows and columns but is not, byte for byte, the published one.
+        If a file of yours holds the right rows and columns but is not, byte for byte once decompressed, the
+        published one.
 
     Examples
     --------
@@ -101,99 +106,17 @@ def load_dataset(name: str, root: str | os.PathLike[str] | None = None, download
     >>> data.frame.shape, data.split.test  # doctest: +SKIP
     ((17420, 7), range(11520, 14400))
     """
-    spec = _spec(name)
-    path = _find(spec, root) or _fetch(spec, root, download)
-    frame = _read(spec, path)
+    spec = find_spec(name)
+    path = find_file(spec, root) or fetch_file(spec, root, download)
+    frame = read_frame(spec, path)
     _compare_hash(spec, path)
     ends = spec.split
     split = Split(range(ends[0]), range(ends[0], ends[1]), range(ends[1], ends[2]))
     return Dataset(frame, spec.name, spec.freq, split, _fit_scaler(frame.iloc[split.train]))
 
 
-def _spec(name: str) -> DatasetSpec:
-    if name in SPECS:
-        return SPECS[name]
-    # Compared without case, because `etth1` is the likeliest slip.
-    lowered = {known.lower(): known for known in SPECS}
-    close = difflib.get_close_matches(str(name).lower(), lowered, n=1)
-    hint = f" Did you mean '{lowered[close[0]]}'?" if close else ""
-    raise ValueError(f"`name` must be one of {', '.join(SPECS)}, got {name!r}.{hint}")
-
-
-def _find(spec: DatasetSpec, root: str | os.PathLike[str] | None) -> Path | None:
-    for folder in (root, os.environ.get(_FOLDER_VARIABLE)):
-        if not folder:
-            continue
-        for path in (Path(folder, spec.filename), Path(folder, spec.folder, spec.filename)):
-            if path.is_file():
-                return path
-    return None
-
-
-def _fetch(spec: DatasetSpec, root: str | os.PathLike[str] | None, download: bool) -> Path:
-    """The published file in the download folder, downloaded if it is not there yet."""
-    # Imported here because a folder that holds the file should be enough without.
-    try:
-        import pooch
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{spec.filename} is in no folder of yours, and pooch, which downloads it, is not installed. "
-            f"Install pooch, or name a folder that holds the file by `root` or {_FOLDER_VARIABLE}."
-        ) from error
-
-    folder = Path(root) if root else Path(pooch.os_cache("titans_ts"))
-    path = folder / spec.filename
-    if not download:
-        if path.is_file():
-            return path
-        raise FileNotFoundError(
-            f"{spec.filename} must be in `root` (given: {root}), in the folder that {_FOLDER_VARIABLE} names (given: "
-            f"{os.environ.get(_FOLDER_VARIABLE)}) or in {folder}, and is in none. "
-            f"Pass `download=True`, or put the file of {spec.addresses[0]} in one of them."
-        )
-    failures = []
-    for address in spec.addresses:
-        try:
-            # pooch writes to a temporary file and moves it into place only once the hash is right.
-            return Path(pooch.retrieve(address, f"sha256:{spec.sha256}", fname=spec.filename, path=folder))
-        except (OSError, ValueError) as error:
-            failures.append(f"\n  {address}: {error}")
-    raise OSError(
-        f"{spec.filename} could not be downloaded to {folder}:{''.join(failures)}\n"
-        f"Download it by other means and pass its folder as `root`, or name that folder in {_FOLDER_VARIABLE}."
-    )
-
-
-def _read(spec: DatasetSpec, path: Path) -> pd.DataFrame:
-    """The file's channels as float64 over its dates, or a ValueError that says how it differs from the spec."""
-    try:
-        table = pd.read_csv(path)
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read as a CSV file: {error}") from error
-    expected = ["date", *spec.channels]
-    if missing := [column for column in expected if column not in table]:
-        raise ValueError(f"{path} lacks the columns {missing} of {spec.name}.")
-    if extra := [column for column in table if column not in expected]:
-        raise ValueError(f"{path} has the columns {extra}, which are not in {spec.name}.")
-    if len(table) != spec.rows:
-        raise ValueError(f"{path} must have {spec.rows} rows to be {spec.name}, got {len(table)}; fetch it again.")
-    try:
-        dates = pd.DatetimeIndex(pd.to_datetime(table["date"]), name="date")
-        # Refuses dates with a gap, a repetition or another step.
-        dates.freq = spec.freq
-        frame = table[list(spec.channels)].astype(np.float64).set_axis(dates)
-    except ValueError as error:
-        raise ValueError(f"{path} has a cell that cannot be in {spec.name}: {error}") from error
-    unusable = ~np.isfinite(frame.to_numpy())
-    if unusable.any():
-        row, column = np.argwhere(unusable)[0]
-        raise ValueError(f"{path} has no finite value in column {frame.columns[column]} at {dates[row]}.")
-    return frame
-
-
 def _compare_hash(spec: DatasetSpec, path: Path) -> None:
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    sha256 = read_sha256(spec, path)
     if sha256 != spec.sha256:
         warnings.warn(
             f"{path} is not the published {spec.name}: its sha256 is {sha256}, not {spec.sha256}. "
