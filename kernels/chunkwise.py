@@ -150,11 +150,13 @@ def _read(
     for i, (x, error) in enumerate(zip(X, E, strict=True)):
         if i > 0:
             q = silu(q)
-        old = gates.b * _matmul(q, W[i])
+        old = _matmul(q, W[i])
+        if target is None:
+            old = gates.b * old
+        elif target[i] is not W[i]:  # else what is forgotten is what is left
+            old = gates.b * old + (1 - gates.b) * _matmul(q, target[i])
         if S is not None:
             old = old + gates.a * _matmul(q, S[i])
-        if target is not None:
-            old = old + (1 - gates.b) * _matmul(q, target[i])
         q = old - ((q @ x.mT) * gates.A) @ error
     return q
 
@@ -171,11 +173,12 @@ def _write(
     b_n, a_n, A_n = gates.b[..., -1:, :], gates.a[..., -1:, :], gates.A[..., -1, :, None]
     new_W, new_S = [], []
     for i, (x, error) in enumerate(zip(X, E, strict=True)):
-        w = b_n * W[i] - (A_n * x).mT @ error
+        w = W[i] if target is not None and target[i] is W[i] else b_n * W[i]
+        w = w - (A_n * x).mT @ error
         s = -((gates.D_n * x).mT @ error)
         if S is not None:
             w, s = w + a_n * S[i], s + gates.e_n * S[i]
-        if target is not None:
+        if target is not None and target[i] is not W[i]:
             w = w + (1 - b_n) * target[i]
         new_W.append(w)
         new_S.append(s)

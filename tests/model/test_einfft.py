@@ -71,12 +71,22 @@ def test_samples_do_not_meet() -> None:
     torch.testing.assert_close(layer(x), alone, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-def test_bfloat16_goes_through_float32() -> None:
+def test_mixed_precision_is_near_float32() -> None:
     layer, x = make(8, 4).float(), normal(2, 5, 8).bfloat16()
     with torch.autocast("cpu", torch.bfloat16):
         found = layer(x)
     assert found.dtype == torch.bfloat16
-    assert torch.equal(found, layer(x.float()).bfloat16())
+    # Four products in a row, each rounded to 8 bits.
+    torch.testing.assert_close(found.float(), layer(x.float()), rtol=0.02, atol=0.02)
+
+
+def test_learns_after_a_first_pass_in_inference_mode() -> None:
+    """The transform's matrices are kept from call to call."""
+    layer, x = make(8, 4), normal(2, 7, 8)
+    with torch.inference_mode():
+        layer(x)
+    layer(x).sum().backward()
+    assert layer.first.real.grad is not None
 
 
 def test_block_linear_is_a_complex_product() -> None:
@@ -84,17 +94,15 @@ def test_block_linear_is_a_complex_product() -> None:
     linear = ComplexBlockLinear(3, 4).double()
     with torch.no_grad():
         linear.bias.normal_()
-    x = torch.complex(normal(2, 5, 3, 4), normal(2, 5, 3, 4, seed=1))
-    real, imag = linear(x.real, x.imag)
+    x = torch.complex(normal(3, 10, 4), normal(3, 10, 4, seed=1))
+    real, imag = linear(torch.cat([x.real, x.imag], -1)).chunk(2, dim=-1)
     weight, bias = torch.complex(linear.real, linear.imag), torch.complex(linear.bias[0], linear.bias[1])
-    expected = torch.einsum("ntbi,bio->ntbo", x, weight) + bias
+    expected = x @ weight + bias.unsqueeze(1)
     torch.testing.assert_close(torch.complex(real, imag), expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def test_block_linear_keeps_the_size_of_random_numbers() -> None:
     torch.manual_seed(0)
     linear = ComplexBlockLinear(4, 64).double()
-    real, imag = linear(normal(2, 50, 4, 64), normal(2, 50, 4, 64, seed=1))
     # Variance 1 in, 1 out; the sample's own spread is about 1%.
-    assert real.std().item() == pytest.approx(1, abs=0.03)
-    assert imag.std().item() == pytest.approx(1, abs=0.03)
+    assert linear(normal(4, 100, 128)).std().item() == pytest.approx(1, abs=0.03)

@@ -5,6 +5,8 @@ Source: SiMBA (Patro and Agneeswaran, 2024), section 3.2.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu, softshrink
@@ -32,14 +34,15 @@ class EinFFT(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, tokens, d_model) -> the same; every token sees every other."""
-        dtype = x.dtype
-        x = x.float() if dtype in (torch.float16, torch.bfloat16) else x  # no FFT in half precision
-        with torch.autocast(x.device.type, enabled=False):
-            spectrum = torch.fft.fft2(x.unflatten(-1, (self.n_blocks, -1)), dim=(1, 2), norm="ortho")
-            real, imag = self.first(spectrum.real, spectrum.imag)
-            real, imag = self.second(relu(real), relu(imag))
-            spectrum = torch.complex(softshrink(real, self.SHRINK), softshrink(imag, self.SHRINK))
-            return torch.fft.ifft2(spectrum, dim=(1, 2), norm="ortho").real.flatten(2).to(dtype)
+        batch, tokens, d_model = x.shape
+        blocks = self.n_blocks
+        transform, inverse = (m.to(x.dtype) for m in _fourier(tokens, blocks, x.device))
+        spectrum = transform @ x.reshape(batch, tokens * blocks, -1)  # (batch, 2 tokens blocks, size)
+        z = spectrum.view(batch, 2, tokens, blocks, -1).permute(3, 0, 2, 1, 4)
+        z = z.reshape(blocks, batch * tokens, -1)  # real and imaginary parts side by side
+        z = softshrink(self.second(relu(self.first(z))), self.SHRINK)
+        z = z.view(blocks, batch, tokens, 2, -1).permute(1, 3, 2, 0, 4)
+        return (inverse @ z.reshape(batch, 2 * tokens * blocks, -1)).view(batch, tokens, d_model)
 
 
 class ComplexBlockLinear(nn.Module):
@@ -52,11 +55,26 @@ class ComplexBlockLinear(nn.Module):
         self.imag = nn.Parameter(scale * torch.randn(n_blocks, size, size))
         self.bias = nn.Parameter(torch.zeros(2, n_blocks, size))
 
-    def forward(self, real: Tensor, imag: Tensor) -> tuple[Tensor, Tensor]:
-        """(batch, tokens, blocks, size) twice -> the same twice."""
+    def forward(self, z: Tensor) -> Tensor:
+        """(blocks, rows, 2 size), real and imaginary parts side by side -> the same."""
         # As one real product: [real, imag] [[R, I], [-I, R]].
         weight = torch.cat([torch.cat([self.real, self.imag], -1), torch.cat([-self.imag, self.real], -1)], -2)
-        x = torch.cat([real, imag], -1).permute(2, 0, 1, 3)  # (blocks, batch, tokens, 2 size)
-        out = (x.flatten(1, 2) @ weight).unflatten(1, x.shape[1:3]).permute(1, 2, 0, 3)
-        real, imag = out.chunk(2, dim=-1)
-        return real + self.bias[0], imag + self.bias[1]
+        bias = torch.cat([self.bias[0], self.bias[1]], -1).unsqueeze(1)  # (blocks, 1, 2 size)
+        return torch.baddbmm(bias, z, weight)
+
+
+@lru_cache(maxsize=16)
+def _fourier(tokens: int, blocks: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The orthonormal 2-D DFT over tokens and blocks as real matrices, and the real part of its inverse.
+
+    (2 n, n) and (n, 2 n), n = tokens * blocks. For tens of tokens products beat an FFT, and run in any precision.
+    """
+
+    def dft(n: int) -> Tensor:
+        index = torch.arange(n, dtype=torch.float64)
+        return torch.polar(torch.full((n, n), n**-0.5, dtype=torch.float64), -2 * torch.pi * index.outer(index) / n)
+
+    with torch.inference_mode(False):  # what is kept must serve training too
+        both = torch.kron(dft(tokens), dft(blocks))
+        transform = torch.cat([both.real, both.imag])
+        return transform.to(device), transform.T.contiguous().to(device)

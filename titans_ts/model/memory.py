@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -170,10 +171,7 @@ class NeuralMemory(nn.Module):
 
 
 class CausalConv(nn.Module):
-    """Depthwise causal convolution over 4 tokens.
-
-    As shifted multiply-adds: the backward of a grouped convolution is slow on a CPU.
-    """
+    """Depthwise causal convolution over 4 tokens, as shifted multiply-adds: a grouped convolution is slow on a CPU."""
 
     WIDTH = 4
 
@@ -187,8 +185,38 @@ class CausalConv(nn.Module):
         """(batch, tokens, channels), its 3 rows `before` (zeros if None) -> the result, and its last 3 rows."""
         tokens = x.shape[1]
         x = pad(x, (0, 0, self.WIDTH - 1, 0)) if before is None else torch.cat([before, x], dim=1)
-        out = self.bias + sum(self.weight[i] * x[:, i : i + tokens] for i in range(self.WIDTH))
+        out: Tensor = _ShiftedSum.apply(x.to(self.weight.dtype), self.weight, self.bias)
         return out, x[:, tokens:]
+
+
+class _ShiftedSum(torch.autograd.Function):
+    """out[t] = bias + sum_i weight[i] x[t + i]: (batch, tokens + width - 1, channels) -> (batch, tokens, channels).
+
+    With a backward of its own, because autograd's pads every shifted slice to full length before it adds them.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        tokens = x.shape[1] - len(weight) + 1
+        out = torch.addcmul(bias, x[:, :tokens], weight[0])
+        for i in range(1, len(weight)):
+            out.addcmul_(x[:, i : i + tokens], weight[i])
+        return out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        x, weight, _ = inputs
+        ctx.save_for_backward(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        tokens = grad.shape[1]
+        grad_x, grad_weight, product = torch.zeros_like(x), torch.empty_like(weight), torch.empty_like(grad)
+        for i in range(len(weight)):
+            grad_x[:, i : i + tokens].addcmul_(grad, weight[i])
+            grad_weight[i] = torch.mul(x[:, i : i + tokens], grad, out=product).sum((0, 1))
+        return grad_x, grad_weight, grad.sum((0, 1))
 
 
 def _unit(x: Tensor) -> Tensor:
