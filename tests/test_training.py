@@ -181,8 +181,8 @@ def test_an_interrupt_keeps_the_best_weights(monkeypatch: pytest.MonkeyPatch) ->
     network, (train, validation) = quick(), split()
     shuffled = train.shuffled
 
-    def interrupted(size: int, generator: torch.Generator) -> Iterator[Batch]:
-        yield from itertools.islice(shuffled(size, generator), 7)
+    def interrupted(size: int, generator: torch.Generator, most: int) -> Iterator[Batch]:
+        yield from itertools.islice(shuffled(size, generator, most), 7)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(train, "shuffled", interrupted)
@@ -446,3 +446,10 @@ def test_best_is_the_first_of_the_least_and_ignores_what_was_not_judged() -> Non
     checks = [Check(0.0, i, 0.0, loss, 1e-3) for i, loss in enumerate(losses)]
     assert History(checks).best.step == 2
     assert History(checks[:1]).best.step == 0
+
+
+def test_an_epoch_draws_no_more_windows_than_it_may() -> None:
+    train, validation = split()
+    assert len(train) > 40
+    history = fit_network(quick(), train, validation, config(batch_size=8, most_windows=40, max_epochs=2, checks=1))
+    assert [check.step for check in history.checks] == [0, 5, 10]

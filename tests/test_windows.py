@@ -237,3 +237,11 @@ def test_taking_its_own_profile_off_a_seasonal_series_leaves_nothing() -> None:
     phases = [(start + np.arange(n)) % 7 for start, n in zip(starts, lengths, strict=True)]
     values = np.concatenate([shape[i, phase] for i, phase in enumerate(phases)])
     np.testing.assert_allclose(profiles(values, lengths, starts, lengths, 7), shape, atol=1e-14)  # means of 10 values
+
+
+def test_shuffling_draws_no_more_than_it_may_and_none_twice() -> None:
+    windows = Series.of([12, 9]).windows(3, 2, [3, 3], [12, 9])
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.cat([batch.past[:, 0, 0] for batch in windows.shuffled(4, generator, 6)]).tolist()
+    assert len(set(drawn)) == len(drawn) == 6
+    assert set(drawn) <= set(together(windows).past[:, 0, 0].tolist())

@@ -23,7 +23,7 @@ from .windows import Batch, Windows
 LOSSES = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}
 PRECISIONS = ("float32", "bfloat16")
 LEAST_WHOLE = {
-    **dict.fromkeys(("batch_size", "patience", "checks", "most_validation_windows"), 1),
+    **dict.fromkeys(("batch_size", "patience", "checks", "most_windows", "most_validation_windows"), 1),
     **dict.fromkeys(("max_epochs", "random_state"), 0),
 }
 REALS: dict[str, tuple[Callable[[float], bool], str]] = {
@@ -50,6 +50,8 @@ class TrainConfig:
         Windows a step.
     max_epochs : int
         0 keeps the starting point.
+    most_windows : int
+        Of an epoch; as many are drawn at random where there are more.
     start_is_candidate : bool
         Keep the weights that training started from where no check has a better validation error.
     patience : int
@@ -81,6 +83,7 @@ class TrainConfig:
     start_is_candidate: bool = True
     patience: int = 8
     checks: int = 4
+    most_windows: int = 2**17
     most_validation_windows: int = 20_000
     weight_decay: float = 0.01
     clip: float = 1.0
@@ -161,7 +164,7 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
     """
     device = train.device
     loss_of = LOSSES[config.loss]
-    steps_per_epoch = math.ceil(len(train) / config.batch_size)
+    steps_per_epoch = math.ceil(min(len(train), config.most_windows) / config.batch_size)
     total = config.max_epochs * steps_per_epoch
     check_steps = {math.ceil(steps_per_epoch * (i + 1) / config.checks) for i in range(config.checks)}
     optimizer = _optimizer(network, config)
@@ -190,7 +193,8 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
             for epoch in range(config.max_epochs):
                 network.train()
                 losses: list[Tensor] = []
-                for i, batch in enumerate(train.shuffled(config.batch_size, generator), start=1):
+                batches = train.shuffled(config.batch_size, generator, config.most_windows)
+                for i, batch in enumerate(batches, start=1):
                     with autocast:
                         pair = network.normalised(*batch)
                         loss = loss_of(network.answer(pair.past, pair.mask), pair.future)

@@ -141,9 +141,9 @@ class Windows:
         for index in torch.arange(0, len(self), stride, device=self.device).split(size):
             yield self.batch(index)
 
-    def shuffled(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
-        """All windows in random order, `size` at a time and the last batch kept."""
-        for index in torch.randperm(len(self), generator=generator).split(size):
+    def shuffled(self, size: int, generator: torch.Generator, most: int | None = None) -> Iterator[Batch]:
+        """All windows, or `most` of them, in random order, `size` at a time and the last batch kept."""
+        for index in torch.randperm(len(self), generator=generator)[:most].split(size):
             yield self.batch(index.to(self.device))
 
 
