@@ -6,7 +6,8 @@ Frames in, frames out; everything between is the internal Panel of `frames` and 
 from __future__ import annotations
 
 import math
-from typing import Any
+import os
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from .checks import as_flag, as_whole, find_device, refuse_targets
 from .defaults import cut, defaults_for
 from .frames import Panel, read_table
 from .model import ModelConfig
+from .saving import load_model, save_model
 from .start import started_network
 from .training import EVALUATION_BATCH, TrainConfig, fit_network
 from .windows import Scaler, Windows, profiles
@@ -355,6 +357,68 @@ class TitansForecaster(BaseEstimator):
     def surprise(self, df: Any) -> Any:
         """Reserved: how much each row surprised the memory."""
         raise NotImplementedError("`surprise` is not supported yet.")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted forecaster into a folder that `load` reads: JSON and safetensors, no pickle.
+
+        A model saved there before is replaced in one step: where saving fails or is killed at any moment, the model
+        before it stays whole. Of the data, only the last lookback of each series is kept.
+
+        Parameters
+        ----------
+        path : path
+            A new or empty folder, or one that holds a saved model.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        FileExistsError
+            If `path` is a file, or a folder with anything but a model that this version can load; it is left alone.
+        TypeError
+            If a series or column has a name of a kind that cannot be kept; nothing is written.
+        OSError
+            If the folder cannot be written, or the disk is full.
+
+        Notes
+        -----
+        Parameters come back as they are, NumPy's numbers as Python's; a `freq` that is an offset and a `device` come
+        back as text, and a `random_state` that is a RandomState as None.
+        """
+        check_is_fitted(self)
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], device: str | None = None) -> Self:
+        """Restore a forecaster that `save` wrote; on the same CPU it forecasts the same to the bit.
+
+        Nothing in the folder is run, so one from elsewhere is safe to load.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        device : str, optional
+            Takes the place of the parameter `device` that was saved: a model from a GPU loads elsewhere with "cpu".
+
+        Returns
+        -------
+        TitansForecaster
+            Fitted; it can be fitted again.
+
+        Raises
+        ------
+        FileNotFoundError
+            If `path` does not exist.
+        ValueError
+            If it holds no saved model, one of a newer format, or files that were truncated or edited: names the file.
+            If `device`, given or saved, is not one of this machine.
+        """
+        forecaster = load_model(cls, path)
+        if device is not None:
+            forecaster.device = device
+        forecaster.network_.to(find_device(forecaster.device))
+        return forecaster
 
     def _read(self, df: Any, **how: Any) -> Panel:
         return read_table(df, id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, **how)

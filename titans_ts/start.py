@@ -21,7 +21,7 @@ from .training import seeded
 from .windows import Windows
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
-BATCH, MOST_WINDOWS = 4096, 2**18  # windows read at a time, and in all
+BATCH, MOST_WINDOWS = 4096, 2**16  # windows read at a time, and in all
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
