@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
+BENCH := .venv/.installed-bench
 
 .PHONY: help demo test check bench
 
@@ -19,11 +20,15 @@ check: $(READY) ## lint, formatting and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(READY) ## time the memory on this machine
-	$(BIN)/python experiments/bench_memory.py
+bench: $(BENCH) ## time and memory on this machine, beside other packages
+	$(BIN)/python experiments/efficiency.py --cpu
 
-# The stamp is written last, so an interrupted installation starts again.
+# A stamp is written last, so an interrupted installation starts again.
 $(READY): setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(BENCH): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@

@@ -1,0 +1,368 @@
+"""How fast, and in how much memory? Side by side with other packages: `python experiments/efficiency.py --cpu`.
+
+    layer    forward and backward of one memory layer, beside titans-pytorch's
+    step     one training step of the default network, beside neuralforecast's PatchTST
+    quality  a fit on ETTh1, beside neuralforecast's PatchTST and NHITS, each to its own final error
+    latency  forecasts of a fitted model, for one series and for 10,000
+    many     10,000 short series and 862 long channels, trained for a few steps in bounded memory
+
+The other packages come with the extra `bench`: `pip install -c constraints.txt -e '.[bench]'`. What is compared takes
+turns in one process, so that a busy moment spreads over all, and the ratios are of medians. Nothing is compared beside
+an absent package, and the script says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import math
+import multiprocessing
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import distributions, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from bench_memory import device_name, milliseconds
+from long_term import RESULTS, Benchmark, Table, _commit
+from torch.nn.functional import mse_loss
+
+from titans_ts import TitansForecaster
+from titans_ts.datasets import Split, load_dataset
+from titans_ts.frames import read_table
+from titans_ts.model import ModelConfig, NeuralMemory
+from titans_ts.start import started_network
+from titans_ts.training import TrainConfig, evaluate, fit_network
+from titans_ts.windows import Scaler, Windows
+
+PACKAGES = ("titans-ts", "torch", "titans-pytorch", "neuralforecast")
+CSV_COLUMNS = ("benchmark", "name", "value", "unit", "ratio", "target", "device", "threads", "versions", "commit")
+LOOKBACK, HORIZON, CYCLE, HEADS = 96, 96, 24, 4
+LAYER_TARGET, STEP_TARGET, MSE_TARGET = 10.0, 1.0, 0.372
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+# Beside neuralforecast's own defaults: the shape of our default network, and when to stop.
+SHAPE = dict(encoder_layers=2, n_heads=HEADS, linear_hidden_size=256, patch_len=16, stride=8)
+STOPPING = dict(early_stop_patience_steps=3, val_check_steps=100)
+UNTRAINED: dict[str, Any] = dict(max_epochs=0, random_state=0, device="cpu", verbose=0)
+QUIET = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """How often and how large; the targets are about these sizes."""
+
+    repeats: int = 5
+    peer_steps: int = 1000  # the most that a peer trains in `quality`
+    root: Path | None = None
+    d_model: int = 128
+    batch: int = 32  # sequences of `layer`; windows of seven channels in `step`
+    few: int = 10  # a step's time is the difference of two fits over that of their steps
+    more: int = 40
+    rows: int = 8640  # of training in `step`
+    calls: int = 200
+    many: tuple[tuple[int, int], ...] = ((10_000, 200), (862, 17_544))  # series, rows of each
+
+
+class Row(NamedTuple):
+    name: str
+    value: float
+    unit: str
+    ratio: float | None = None  # to ours
+    target: str = ""
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--cpu", action="store_true", required=True, help="the device; there is no other yet")
+    parser.add_argument("--only", default=",".join(BENCHMARKS), help="some of %(default)s")
+    parser.add_argument("--profile", action="store_true", help="print the operations that layer and step spend most on")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds measured after one of warm-up (default 5)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of PyTorch (default: its own)")
+    parser.add_argument("--peer-steps", type=int, default=1000, help="most training steps of a peer (default 1000)")
+    parser.add_argument("--root", type=Path, help="a folder with ETTh1.csv; else TITANS_TS_DATA or ../shared/data")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the CSV")
+    args = parser.parse_args(argv)
+    only = args.only.split(",")
+    if unknown := [name for name in only if name not in BENCHMARKS]:
+        parser.error(f"--only knows {', '.join(BENCHMARKS)}; got {', '.join(unknown)}")
+    if min(args.repeats, args.threads, args.peer_steps) < 1:
+        parser.error("--repeats, --threads and --peer-steps must be at least 1")
+
+    torch.set_num_threads(args.threads)
+    setup = Setup(repeats=args.repeats, peer_steps=args.peer_steps, root=args.root)
+    versions = [f"{name} {version(name)}" for name in PACKAGES if any(distributions(name=name))]
+    stamp = dict(device=device_name(), threads=args.threads, versions=", ".join(versions), commit=_commit())
+    print(f"{stamp['device']}, threads: {args.threads}\n{stamp['versions']}\n")
+    args.out.mkdir(parents=True, exist_ok=True)
+    out = args.out / "efficiency_cpu.csv"
+    for name in only:
+        for row in BENCHMARKS[name](setup):
+            ratio = "" if row.ratio is None else f"{row.ratio:.2f} x ours"
+            value = f"{row.value:,.0f}" if row.value >= 1000 else f"{row.value:.4g}"
+            print(f"{name:9}{row.name:46}{value:>11} {row.unit:9}{ratio:>14}  {row.target}".rstrip(), flush=True)
+            found = pd.DataFrame([{"benchmark": name, **row._asdict(), **stamp}], columns=CSV_COLUMNS)
+            found.to_csv(out, mode="a", header=not out.exists(), index=False, float_format="%.6g")
+        if args.profile and name in ("layer", "step"):
+            run = layer_pass(setup) if name == "layer" else partial(titans_fit(setup), 5)
+            run()
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+                run()
+            print(profile.key_averages().table("self_cpu_time_total", row_limit=15, max_name_column_width=40))
+    print(f"rows appended to {out}")
+
+
+def layer(setup: Setup) -> list[Row]:
+    """Forward and backward of one memory layer.
+
+    At the same size theirs does less: its weights change once a chunk, ours after every token. Its own default is a
+    memory four times as wide inside, with a norm and a residual.
+    """
+    passes = {"titans": layer_pass(setup)}
+    if package := peer("titans_pytorch", "layer"):
+        size = dict(dim=setup.d_model, heads=HEADS, dim_head=setup.d_model // HEADS, chunk_size=16)
+        mlp = package.MemoryMLP(setup.d_model // HEADS, depth=2, expansion_factor=1.0)
+        same = package.NeuralMemory(**size, model=mlp, mem_model_norm_add_residual=False)
+        default = package.NeuralMemory(**size)
+        x = torch.randn(setup.batch, LOOKBACK, setup.d_model, requires_grad=True)
+        passes["titans-pytorch, same size"] = lambda: same(x)[0].square().mean().backward()
+        passes["titans-pytorch, its default memory"] = lambda: default(x)[0].square().mean().backward()
+    return compared({name: partial(milliseconds, run) for name, run in passes.items()}, setup, LAYER_TARGET)
+
+
+def step(setup: Setup) -> list[Row]:
+    """One training step: the difference of two fits over that of their steps, without what a fit costs once.
+
+    Theirs is Lightning's, with its windows cut anew. Bare is its network, optimizer and one batch alone.
+    """
+    timers: dict[str, Callable[[], float]] = {"titans": partial(marginal, titans_fit(setup), setup)}
+    if peer("neuralforecast", "step"):
+        table = generated(7, setup.rows)
+        shape = dict(windows_batch_size=7 * setup.batch, hidden_size=setup.d_model, **SHAPE)
+        timers["PatchTST"] = partial(marginal, lambda n: peer_fit(peer_model("PatchTST", n, **shape), table), setup)
+        network = peer_model("PatchTST", 1, **shape).model
+        optimizer = torch.optim.Adam(network.parameters())
+        past, future = torch.randn(2, 7 * setup.batch, 1, LOOKBACK)
+
+        def bare(steps: int) -> None:
+            for _ in range(steps):
+                optimizer.zero_grad()
+                mse_loss(network(past).flatten(), future.flatten()).backward()
+                optimizer.step()
+
+        timers["PatchTST, bare"] = partial(marginal, bare, setup)
+    return compared(timers, setup, STEP_TARGET)
+
+
+def quality(setup: Setup) -> Iterator[Row]:
+    """Seconds of a fit on ETTh1, and the error it ends with: 96 steps ahead, every test window, scaled space.
+
+    Ours is the network of `etth1.toml`. The peers read as much, learn from the same rows with the same loss, and stop
+    after three validation checks without a better one.
+    """
+    table = Table.read(Path(__file__).parent / "etth1.toml")
+    root = setup.root or (None if "TITANS_TS_DATA" in os.environ else DATA)
+    try:
+        benchmark = Benchmark(load_dataset(table.dataset, root=root, download=False), torch.device("cpu"))
+    except FileNotFoundError as error:
+        print(f"quality: skipped; {error}")
+        return
+    split = benchmark.data.split
+    train, validation, test = (benchmark.windows(part, LOOKBACK, HORIZON) for part in split)
+    model_config, train_config = table.configs(HORIZON, LOOKBACK, benchmark.n_series, "memory", seed=0)
+
+    begun = time.perf_counter()
+    network = started_network(model_config, train, validation, benchmark.profile(model_config.cycle), 0)
+    start = time.perf_counter() - begun
+    yield Row("titans, closed-form start alone", start, "s")
+    yield Row("titans, closed-form start alone", evaluate(network, test), "MSE")
+    begun = time.perf_counter()
+    fit_network(network, train, validation, train_config)
+    seconds = start + time.perf_counter() - begun
+    mse = evaluate(network, test)
+    yield Row("titans", seconds, "s", 1.0)
+    yield Row("titans", mse, "MSE", None, f"<= {MSE_TARGET:g}: {'met' if mse <= MSE_TARGET else 'missed'}")
+    if peer("neuralforecast", "quality"):
+        frame = benchmark.data.frame.iloc[: benchmark.rows]
+        scaled = pd.DataFrame(benchmark.scaled.reshape(frame.shape, order="F"), frame.index, frame.columns)
+        for model in ("PatchTST", "NHITS"):
+            theirs, mse = peer_quality(model, scaled, split, setup.peer_steps)
+            name = f"{model}, at most {setup.peer_steps} steps"
+            yield Row(name, theirs, "s", theirs / seconds)
+            yield Row(name, mse, "MSE")
+
+
+def latency(setup: Setup) -> list[Row]:
+    """Forecasts of a fitted default model; training would not change their time, so there is none."""
+    table = generated(1, 2000)
+    model = TitansForecaster(d_model=setup.d_model, **UNTRAINED).fit(table)
+    context = table.tail(model.lookback_)
+    times = [milliseconds(lambda: model.predict(df=context)) for _ in range(5 + setup.calls)][5:]
+    cuts = statistics.quantiles(times, n=100, method="inclusive")
+    one = [Row(f"one series, p{share} of {setup.calls}", cuts[share - 1], "ms") for share in (50, 99)]
+    return [*one, *in_a_process(forecast_many, setup, *setup.many[0])]
+
+
+def many(setup: Setup) -> Iterator[Row]:
+    """A few training steps over many windows; each size in a process of its own, whose peak so far is printed."""
+    for series, rows in setup.many:
+        yield from in_a_process(train_many, setup, series, rows)
+
+
+BENCHMARKS: dict[str, Callable[[Setup], Iterable[Row]]] = dict(
+    layer=layer, step=step, quality=quality, latency=latency, many=many
+)
+
+
+def layer_pass(setup: Setup) -> Callable[[], None]:
+    ours = NeuralMemory(ModelConfig(lookback=LOOKBACK, horizon=HORIZON, d_model=setup.d_model, n_heads=HEADS))
+    x = torch.randn(setup.batch, LOOKBACK, setup.d_model, requires_grad=True)
+    return lambda: ours(x).square().mean().backward()
+
+
+def titans_fit(setup: Setup) -> Callable[[int], None]:
+    """Training for a number of steps on data of ETTh1's shape."""
+    return few_steps(windows_of(generated(7, setup.rows), HORIZON), 7, 7 * setup.batch, setup)
+
+
+def peer(module: str, benchmark: str) -> Any:
+    """Another package; None, and a word about it, where it is absent."""
+    warnings.simplefilter("ignore")  # they warn of themselves, and Lightning logs, at every fit
+    try:
+        package = importlib.import_module(module)
+    except ImportError as error:
+        print(f"{benchmark}: nothing to compare with, {module} cannot be imported ({error}).")
+        print("    pip install -c constraints.txt -e '.[bench]'")
+        return None
+    for name in ("pytorch_lightning", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    return package
+
+
+def peer_model(name: str, steps: int, **settings: Any) -> Any:
+    kind = getattr(importlib.import_module("neuralforecast.models"), name)
+    loss = importlib.import_module("neuralforecast.losses.pytorch").MSE()
+    size = dict(h=HORIZON, input_size=LOOKBACK, max_steps=steps)
+    return kind(**size, loss=loss, accelerator="cpu", **QUIET, **settings)
+
+
+def peer_fit(model: Any, table: pd.DataFrame, val_size: int = 0) -> Any:
+    forecaster = importlib.import_module("neuralforecast").NeuralForecast(models=[model], freq="h")
+    forecaster.fit(long(table), val_size=val_size)
+    return forecaster
+
+
+def peer_quality(name: str, scaled: pd.DataFrame, split: Split, steps: int) -> tuple[float, float]:
+    """Seconds of the fit, and the error over every test window."""
+    begun = time.perf_counter()
+    fitted = scaled.iloc[: split.validation.stop]
+    forecaster = peer_fit(peer_model(name, steps, **STOPPING), fitted, val_size=len(split.validation))
+    seconds = time.perf_counter() - begun
+    span = dict(n_windows=None, test_size=len(split.test), step_size=1, val_size=0)
+    forecasts = forecaster.cross_validation(long(scaled), **span, use_fitted=True, refit=False)
+    expected = (len(split.test) - HORIZON + 1) * HORIZON * scaled.shape[1]
+    if len(forecasts) != expected:
+        raise RuntimeError(f"{name} forecast {len(forecasts)} values over the test rows, expected {expected}.")
+    return seconds, float(((forecasts["y"] - forecasts[name]) ** 2).mean())
+
+
+def few_steps(windows: Windows, series: int, batch_size: int, setup: Setup) -> Callable[[int], None]:
+    """The default network at its closed-form start, and its training for a number of steps."""
+    size: dict[str, Any] = dict(n_series=series, d_model=setup.d_model, n_heads=HEADS, cycle=CYCLE)
+    config = ModelConfig(lookback=windows.lookback, horizon=windows.horizon, **size)
+    network = started_network(config, windows, None, None, 0)
+
+    def run(steps: int) -> None:
+        most = steps * batch_size
+        fit_network(network, windows, None, TrainConfig(batch_size=batch_size, max_epochs=1, most_windows=most))
+
+    return run
+
+
+def forecast_many(setup: Setup, series: int, rows: int) -> list[Row]:
+    table = long(generated(series, rows))
+    model = TitansForecaster(d_model=setup.d_model, **UNTRAINED).fit(table)
+    name = f"{series} x {rows}, one call"
+    before = Row(f"{series} x {rows}: peak memory after fit", peak_mib(), "MiB")
+    seconds = milliseconds(lambda: model.predict(df=table)) / 1e3
+    after = Row(f"{series} x {rows}: peak memory after that call", peak_mib(), "MiB")
+    return [Row(name, seconds, "s"), Row(name, series / seconds, "series/s"), before, after]
+
+
+def train_many(setup: Setup, series: int, rows: int) -> list[Row]:
+    size = f"{series} x {rows}"
+    peaks = [Row(f"{size}: peak memory at first", peak_mib(), "MiB")]
+    table = long(generated(series, rows)) if rows < 1000 else generated(series, rows)
+    peaks.append(Row(f"{size}: peak memory with the table", peak_mib(), "MiB"))
+    windows = windows_of(table, CYCLE)
+    peaks.append(Row(f"{size}: peak memory with {len(windows):,} windows", peak_mib(), "MiB"))
+    begun = time.perf_counter()
+    run = few_steps(windows, series, 256, setup)
+    start = Row(f"{size}: closed-form start", time.perf_counter() - begun, "s")
+    taken = Row(f"{size}: training step of 256 windows", marginal(run, setup), "ms")
+    return [*peaks, Row(f"{size}: peak memory after training", peak_mib(), "MiB"), start, taken]
+
+
+def compared(timers: dict[str, Callable[[], float]], setup: Setup, target: float) -> list[Row]:
+    """The median of each timer's milliseconds, taking turns; the first is ours, the target is for the second."""
+    rounds = [[timer() for timer in timers.values()] for _ in range(1 + setup.repeats)][1:]
+    medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
+    found = [Row(name, ms, "ms", ms / medians[0]) for name, ms in zip(timers, medians, strict=True)]
+    if len(found) > 1:
+        met = medians[1] / medians[0] >= target
+        found[1] = found[1]._replace(target=f">= {target:g}: {'met' if met else 'missed'}")
+    return found
+
+
+def marginal(run: Callable[[int], Any], setup: Setup) -> float:
+    """Milliseconds of one step more."""
+    more, few = (milliseconds(partial(run, steps)) for steps in (setup.more, setup.few))
+    return (more - few) / (setup.more - setup.few)
+
+
+def generated(series: int, rows: int) -> pd.DataFrame:
+    """A wide table of hourly series: a daily season and noise."""
+    values = np.random.default_rng(0).standard_normal((rows, series))
+    values += 3 * np.sin((np.arange(rows)[:, None] + np.arange(series)) * 2 * np.pi / CYCLE)
+    index = pd.date_range("2020-01-01", periods=rows, freq="h", name="ds")
+    return pd.DataFrame(values, index=index, columns=[f"s{i}" for i in range(series)])
+
+
+def long(table: pd.DataFrame) -> pd.DataFrame:
+    return table.rename_axis("ds").reset_index().melt("ds", var_name="unique_id", value_name="y")
+
+
+def windows_of(table: pd.DataFrame, horizon: int) -> Windows:
+    """Every window of a table, as `TitansForecaster.fit` makes them, none kept for validation."""
+    panel = read_table(table)
+    scaler = Scaler.fit(panel.values, panel.lengths, panel.lengths)
+    values = torch.from_numpy(scaler.transform(panel.values, panel.lengths).astype(np.float32))
+    first = np.full(panel.n_series, LOOKBACK)
+    series = values, panel.lengths, panel.starts
+    return Windows(*series, lookback=LOOKBACK, horizon=horizon, first=first, last=panel.lengths)
+
+
+def in_a_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run in a fresh process, whose peak memory is then its own."""
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, fresh, torch.set_num_threads, (torch.get_num_threads(),)) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def peak_mib() -> float:
+    """The most memory this process has held; not ru_maxrss, which begins at that of the process that started it."""
+    status = Path("/proc/self/status")  # Linux
+    return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024 if status.exists() else math.nan
+
+
+if __name__ == "__main__":
+    main()
