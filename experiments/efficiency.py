@@ -5,6 +5,7 @@
     quality  a fit on ETTh1, beside neuralforecast's PatchTST and NHITS, each to its own final error
     latency  forecasts of a fitted model, for one series and for 10,000
     many     10,000 short series and 862 long channels, trained for a few steps in bounded memory
+    full     files of the shape of electricity and traffic: loaded, every window read once, trained, forecast
 
 The other packages come with the extra `bench`: `pip install -c constraints.txt -e '.[bench]'`. What is compared takes
 turns in one process, so that a busy moment spreads over all, and the ratios are of medians. Nothing is compared beside
@@ -20,6 +21,7 @@ import math
 import multiprocessing
 import os
 import statistics
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +40,7 @@ from long_term import RESULTS, Benchmark, Table, _commit
 from torch.nn.functional import mse_loss
 
 from titans_ts import TitansForecaster
-from titans_ts.datasets import Split, load_dataset
+from titans_ts.datasets import SPECS, Split, load_dataset
 from titans_ts.frames import read_table
 from titans_ts.model import ModelConfig, NeuralMemory
 from titans_ts.start import started_network
@@ -71,6 +73,7 @@ class Setup:
     rows: int = 8640  # of training in `step`
     calls: int = 200
     many: tuple[tuple[int, int], ...] = ((10_000, 200), (862, 17_544))  # series, rows of each
+    full: tuple[str, ...] = ("electricity", "traffic")
 
 
 class Row(NamedTuple):
@@ -218,8 +221,14 @@ def many(setup: Setup) -> Iterator[Row]:
         yield from in_a_process(train_many, setup, series, rows)
 
 
+def full(setup: Setup) -> Iterator[Row]:
+    """The two largest data sets end to end, on generated files; each in a process of its own."""
+    for name in setup.full:
+        yield from in_a_process(full_shape, setup, name)
+
+
 BENCHMARKS: dict[str, Callable[[Setup], Iterable[Row]]] = dict(
-    layer=layer, step=step, quality=quality, latency=latency, many=many
+    layer=layer, step=step, quality=quality, latency=latency, many=many, full=full
 )
 
 
@@ -310,6 +319,31 @@ def train_many(setup: Setup, series: int, rows: int) -> list[Row]:
     start = Row(f"{size}: closed-form start", time.perf_counter() - begun, "s")
     taken = Row(f"{size}: training step of 256 windows", marginal(run, setup), "ms")
     return [*peaks, Row(f"{size}: peak memory after training", peak_mib(), "MiB"), start, taken]
+
+
+def full_shape(setup: Setup, name: str) -> list[Row]:
+    spec = SPECS[name]
+    values = np.random.default_rng(0).gamma(2.0, 50.0, (spec.rows, len(spec.channels))).round(3)
+    dates = pd.date_range("2016-07-01 02:00", periods=spec.rows, freq=spec.freq, name="date")
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the file is not the published one
+        pd.DataFrame(values, dates, list(spec.channels)).to_csv(Path(folder, spec.filename))
+        begun = time.perf_counter()
+        data = load_dataset(name, root=folder, download=False)
+    rows = [Row(f"{name}: load", time.perf_counter() - begun, "s")]
+    benchmark = Benchmark(data, torch.device("cpu"))
+    train = benchmark.windows(data.split.train, LOOKBACK, HORIZON)
+    begun = time.perf_counter()
+    for _ in train.shuffled(4096, torch.Generator().manual_seed(0)):
+        pass
+    rows.append(Row(f"{name}: read each of {len(train):,} windows once", time.perf_counter() - begun, "s"))
+    run = few_steps(train, benchmark.n_series, 256, setup)
+    rows.append(Row(f"{name}: training step of 256 windows", marginal(run, setup), "ms"))
+    model = TitansForecaster(d_model=setup.d_model, lookback=LOOKBACK, horizon=HORIZON, **UNTRAINED).fit(data.frame)
+    begun = time.perf_counter()
+    model.predict()
+    rows.append(Row(f"{name}: forecast {HORIZON} steps of all channels", time.perf_counter() - begun, "s"))
+    return [*rows, Row(f"{name}: peak memory of it all, the generated table's included", peak_mib(), "MiB")]
 
 
 def compared(timers: dict[str, Callable[[], float]], setup: Setup, target: float) -> list[Row]:
