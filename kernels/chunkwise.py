@@ -16,7 +16,7 @@ Source: Titans (Behrouz et al., 2024), section 3.2, whose associative scan this 
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import torch
@@ -56,11 +56,10 @@ def scan(
     sizes = _segments(T, chunk_size, offset)
     outputs = []
     # Split, not sliced: the gradient of a slice is as long as the sequence, for every chunk anew.
-    parts = zip(*(x.split(sizes, dim=2) for x in (q, k, v, alpha, eta, theta)), strict=True)
-    for i, (q_c, k_c, v_c, *chunk_gates) in enumerate(parts):
+    parts = zip(*(x.split(sizes, dim=2) for x in (q, k, v)), _all_gates(alpha, eta, theta, sizes), strict=True)
+    for i, (q_c, k_c, v_c, gates) in enumerate(parts):
         if offset == 0:
             C = W
-        gates = _gates(*chunk_gates)
         X, E = _surprises(C, k_c, v_c)
         outputs.append(_read(q_c, W, S, target, X, E, gates))
         if i < len(sizes) - 1 or return_state:
@@ -89,13 +88,24 @@ def _segments(T: int, chunk_size: int, offset: int) -> list[int]:
 
 
 class _Gates(NamedTuple):
-    """A chunk's gates multiplied out; n its tokens. Each (H, B, ...)."""
+    """A chunk's gates multiplied out; n its tokens. Each (H, B, ...), or (H, B, N, ...) for N chunks."""
 
     b: Tensor  # (n, 1) what is left of W
     a: Tensor  # (n, 1) what S has added to W
     A: Tensor  # (n, n) what token s has added to W by token t
     e_n: Tensor  # (1, 1) what is left of S after the chunk
     D_n: Tensor  # (n, 1) what each token has added to S after the chunk
+
+
+def _all_gates(alpha: Tensor, eta: Tensor, theta: Tensor, sizes: list[int]) -> list[_Gates]:
+    """Every chunk's gates; those of chunks of one size are multiplied out together."""
+    runs = [(size, len(list(same))) for size, same in groupby(sizes)]
+    parts = zip(*(g.split([size * count for size, count in runs], dim=2) for g in (alpha, eta, theta)), strict=True)
+    gates = []
+    for (size, count), part in zip(runs, parts, strict=True):
+        together = _gates(*(g.unflatten(2, (count, size)) for g in part))
+        gates += [_Gates(*chunk) for chunk in zip(*(field.unbind(2) for field in together), strict=True)]
+    return gates
 
 
 def _gates(alpha: Tensor, eta: Tensor, theta: Tensor) -> _Gates:
