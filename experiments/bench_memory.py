@@ -5,15 +5,13 @@ a busy moment spreads over all of them.
 """
 
 import argparse
-import platform
-import re
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from stamp import device_name
 from torch.nn.functional import normalize
 
 from titans_ts.kernels import memory_scan
@@ -87,12 +85,6 @@ def milliseconds(step: Callable[[], None]) -> float:
     start = time.perf_counter()
     step()
     return 1e3 * (time.perf_counter() - start)
-
-
-def device_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    models = re.findall(r"^model name\s*: (.+)", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.exists() else []
-    return models[0] if models else platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

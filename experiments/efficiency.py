@@ -35,8 +35,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from bench_memory import device_name, milliseconds
-from long_term import RESULTS, Benchmark, Table, _commit
+from bench_memory import milliseconds
+from long_term import RESULTS, Benchmark, Table
+from stamp import commit, device_name
 from torch.nn.functional import mse_loss
 
 from titans_ts import TitansForecaster
@@ -104,7 +105,7 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(args.threads)
     setup = Setup(repeats=args.repeats, peer_steps=args.peer_steps, root=args.root)
     versions = [f"{name} {version(name)}" for name in PACKAGES if any(distributions(name=name))]
-    stamp = dict(device=device_name(), threads=args.threads, versions=", ".join(versions), commit=_commit())
+    stamp = dict(device=device_name(), threads=args.threads, versions=", ".join(versions), commit=commit())
     print(f"{stamp['device']}, threads: {args.threads}\n{stamp['versions']}\n")
     args.out.mkdir(parents=True, exist_ok=True)
     out = args.out / "efficiency_cpu.csv"

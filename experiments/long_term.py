@@ -15,7 +15,6 @@ import difflib
 import hashlib
 import json
 import platform
-import subprocess
 import time
 import tomllib
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,10 +23,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from stamp import commit, device_name
 
 import titans_ts
+from titans_ts.checks import find_device
 from titans_ts.datasets import Dataset, load_dataset
-from titans_ts.model import ModelConfig
+from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.start import started_network
 from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Windows, profiles
@@ -141,13 +142,13 @@ def main(argv: list[str] | None = None) -> None:
     """Run the rows asked for; each is in the CSV as soon as it is measured."""
     args = _arguments(argv)
     table = Table.read(args.table)
-    device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = find_device(args.device)
     benchmark = Benchmark(load_dataset(table.dataset, root=args.root), device)
     seeds = args.seeds or table.seeds
     stamp = {
-        "device": _device_name(device),
+        "device": device_name(device) + ("" if device.type == "cuda" else f", {torch.get_num_threads()} threads"),
         "versions": f"titans_ts {titans_ts.__version__}, torch {torch.__version__}, python {platform.python_version()}",
-        "commit": _commit(),
+        "commit": commit(),
     }
     out = args.out / f"{args.table.stem}.csv"
     rows = []
@@ -203,7 +204,7 @@ def run(
         for column, test in tests.items():
             mse, mae = seasonal_naive(test, period)
             rows.append({**shared, "model": "seasonal-naive", "column": column, "mse": mse, "mae": mae, "seconds": 0.0})
-            mse, mae = evaluate(network, test, "mse"), evaluate(network, test, "mae")
+            mse, mae = errors(network, test)
             rows.append(
                 {**shared, "model": "closed-form", "column": column, "mse": mse, "mae": mae, "seconds": seconds}
             )
@@ -217,9 +218,14 @@ def run(
         flush=True,
     )
     for column, test in tests.items():
-        mse, mae = evaluate(network, test, "mse"), evaluate(network, test, "mae")
+        mse, mae = errors(network, test)
         rows.append({**shared, "model": MIXERS[mixer], "column": column, "mse": mse, "mae": mae, "seconds": seconds})
     return rows
+
+
+def errors(network: SimbaForecaster, windows: Windows) -> tuple[float, float]:
+    """MSE and MAE over every window."""
+    return evaluate(network, windows, "mse"), evaluate(network, windows, "mae")
 
 
 def seasonal_naive(windows: Windows, period: int) -> tuple[float, float]:
@@ -278,29 +284,6 @@ def _print_table(rows: list[dict[str, Any]], published: dict[str, list[float]]) 
         print("{model:<18}{column:>7}{horizon:>9}{seed:>6}{mse:>9.4f}{mae:>9.4f}".format(**row))
     for name, (mse, mae) in published.items():
         print(f"{name + ' (published)':<34}{'mean':>6}{mse:>9.4f}{mae:>9.4f}  over all four horizons")
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        model = names[0] if names else model
-    return f"{model}, {torch.get_num_threads()} threads"
-
-
-def _commit() -> str:
-    """The commit of this checkout, marked where files differ from it; 'unknown' outside one."""
-    try:
-        where = Path(__file__).parent
-        call = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-        return subprocess.run(call, cwd=where, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from long_term import LOOKBACKS, MIXERS, Benchmark, Table
+from long_term import LOOKBACKS, MIXERS, Benchmark, Table, errors
 
 from titans_ts.datasets import load_dataset
 from titans_ts.start import started_network
-from titans_ts.training import evaluate, fit_network
+from titans_ts.training import fit_network
 from titans_ts.windows import Windows
 
 
@@ -42,17 +42,17 @@ def main() -> None:
     for horizon in args.horizons or table.horizons:
         lookback = LOOKBACKS[args.column]
         model, train = table.configs(horizon, lookback, benchmark.n_series, args.mixer, args.seed)
-        errors = []
+        found = []
         for first, last in pairwise(edges):
             outside = windows(benchmark, [range(first), range(last, rows)], lookback, horizon)
             inside = windows(benchmark, [range(first, last)], lookback, horizon)
             profile = profile_without(benchmark, range(first, last), rows, model.cycle) if model.cycle else None
             network = started_network(model, outside, inside, profile, args.seed)
-            start = [evaluate(network, inside, loss) for loss in ("mse", "mae")]
+            start = errors(network, inside)
             fit_network(network, outside, None, train)
-            errors.append([*start, *(evaluate(network, inside, loss) for loss in ("mse", "mae"))])
-            print(f"rows {first:>6} to {last:>6}: {_line(errors[-1])}", flush=True)
-        print(f"{table.dataset} {lookback}->{horizon}, mean: {_line(np.mean(errors, axis=0).tolist())}\n")
+            found.append([*start, *errors(network, inside)])
+            print(f"rows {first:>6} to {last:>6}: {_line(found[-1])}", flush=True)
+        print(f"{table.dataset} {lookback}->{horizon}, mean: {_line(np.mean(found, axis=0).tolist())}\n")
 
 
 def windows(benchmark: Benchmark, ranges: list[range], lookback: int, horizon: int) -> Windows:
@@ -81,8 +81,8 @@ def profile_without(benchmark: Benchmark, block: range, rows: int, cycle: int) -
     return torch.from_numpy(np.stack([channels[:, kept[phases == phase]].mean(1) for phase in range(cycle)], axis=1))
 
 
-def _line(errors: list[float]) -> str:
-    return "start {:.4f} / {:.4f}, trained {:.4f} / {:.4f}".format(*errors)
+def _line(numbers: list[float]) -> str:
+    return "start {:.4f} / {:.4f}, trained {:.4f} / {:.4f}".format(*numbers)
 
 
 if __name__ == "__main__":

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
+import efficiency
 import pytest
 import torch
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
-
-def load_script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXPERIMENTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-for needed in ("bench_memory", "long_term"):  # imported by their bare names
-    if needed not in sys.modules:
-        load_script(needed)
-efficiency = load_script("efficiency")
 TINY = efficiency.Setup(repeats=1, d_model=8, batch=2, few=1, more=3, rows=300, calls=3, many=((30, 150),))
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
+import long_term
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,19 +33,6 @@ learning_rate = 2e-3
 [published]
 Paper = [0.5, 0.6]
 """
-
-
-def load_script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXPERIMENTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-long_term = load_script("long_term")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What the memory is compared with: attention, and SiMBA's own selective state space.
 
-Each reads (batch, tokens, d_model), and `inert` (batch, tokens) tokens, which change nothing for the others.
+Each reads (batch, tokens, d_model), and `inert` (batch, tokens) tokens: no attention goes to them, and they leave the
+state space's state as it is (its convolution still sees them).
 
 Sources: Attention Is All You Need (Vaswani et al., 2017) with rotary positions (Su et al., 2021); Mamba (Gu and Dao,
 2023), algorithm 2; SiMBA (Patro and Agneeswaran, 2024), section 3.

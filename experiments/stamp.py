@@ -1,0 +1,30 @@
+"""What a measured row says of where it was measured."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+import torch
+
+
+def device_name(device: torch.device | str = "cpu") -> str:
+    """The model of the GPU or of the processor."""
+    device = torch.device(device)
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpuinfo = Path("/proc/cpuinfo")
+    models = re.findall(r"^model name\s*: (.+)", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.exists() else []
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def commit() -> str:
+    """The commit of this checkout, marked where files differ from it; 'unknown' outside one."""
+    try:
+        where = Path(__file__).parent
+        call = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+        return subprocess.run(call, cwd=where, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
