@@ -4,26 +4,54 @@ Inside a chunk every surprise is taken at the weights C held when the chunk bega
 sums that need no scan. With b_t, e_t the products of (1 - alpha) and of eta up to t, and L_b[t, s], L_e[t, s] the
 same products from s (not included) to t,
 
-    A = (L_b L_e) diag(theta)        a = L_b e
-    keys, through C:    X^1 = K,  Z = X C,  X' = silu(Z);   E^L = 2 (Z^L - V),  E = (E' C'^T) silu'(Z)
-    queries:            Y = b (Q W) + a (Q S) - ((Q X^T) * A) E,   Q' = silu(Y)
-    state:              W <- b_n W + a_n S - (A[n] X)^T E,         S <- e_n S - (L_e[n] theta X)^T E
+    A = (L_b L_e) diag(theta)        D = L_e diag(theta)        a = L_b e
+    keys, through C:    X^1 = K,  Z = X C,  X' = silu(Z);   E^L = 2 (V - Z^L),  U = E' C'^T,  E = U silu'(Z)
+    queries:            Y = (b Q) W + (a Q) S + ((Q X^T) * A) E,   Q' = silu(Y)
+    state:              W <- b_n W + a_n S + (A[n] X)^T E,         S <- e_n S + (D[n] X)^T E
 
-(a prime marks the next layer). Forgetting towards the initial weights W_0 adds (1 - b) (Q W_0) and (1 - b_n) W_0.
+(a prime marks the next layer; E points down the gradient). Forgetting towards the initial weights W_0 adds
+((1 - b) Q) W_0 and (1 - b_n) W_0. `chunk` holds these formulas and their gradients; here they are strung together, in
+one function with a backward of its own, because autograd's keeps more and passes over it more often.
 
 Source: Titans (Behrouz et al., 2024), section 3.2, whose associative scan this replaces; any depth, any device.
 """
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby, islice, pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import silu
+from torch.autograd.function import once_differentiable
 
+from . import chunk
+from .chunk import Gates, Group, Keys, Products, Queries
 from .state import MemoryState
+
+
+class _Plan(NamedTuple):
+    """What a scan does, its tensors apart."""
+
+    sizes: list[int]  # of the segments between chunk borders
+    offset: int  # of the first token in its chunk
+    shapes: list[torch.Size]  # of the weights
+    to_init: bool  # forgetting leads to W_0
+    taken: int  # groups of weights in the state it begins with: none, W and S, or C too
+    returned: int  # and in the state it ends with; C only where it became another
+
+    def at_border(self, i: int) -> bool:
+        """Whether segment `i` begins a chunk, so that C is W."""
+        return i > 0 or self.offset == 0
+
+    def shared(self, i: int) -> bool:
+        """Whether the whole batch still holds W_0 in segment `i`, and no momentum."""
+        return i == 0 and self.taken == 0
+
+    def writes(self, i: int) -> bool:
+        """Whether the state after segment `i` is wanted."""
+        return self.returned > 0 or i < len(self.sizes) - 1
 
 
 def scan(
@@ -33,52 +61,43 @@ def scan(
     alpha: Tensor,
     eta: Tensor,
     theta: Tensor,
-    weights: tuple[Tensor, ...],
+    weights: Group,
     chunk_size: int,
     state: MemoryState | None,
     decay_to: str,
     return_state: bool,
 ) -> tuple[Tensor, MemoryState | None]:
     """Run the recurrence chunk by chunk; arguments as `memory_scan` hands them on, checked and in one dtype."""
-    B, T = q.shape[:2]
-    q, k, v = (x.permute(2, 0, 1, 3).contiguous() for x in (q, k, v))  # (H, B, T, D)
-    alpha, eta, theta = (g.permute(2, 0, 1) for g in (alpha, eta, theta))  # (H, B, T)
-    # Weights that the batch still shares keep a batch of 1, so that their products stay plain ones.
-    init = tuple(w.unsqueeze(1) for w in weights)  # (H, 1, in, out)
+    before = 0 if state is None else state.offset
+    after = (before + q.shape[1]) % chunk_size
+    sizes = _segments(q.shape[1], chunk_size, before)
+    groups: tuple[Group, ...]
     if state is None:
-        W, S, C, offset = init, None, init, 0
+        W = tuple(w.expand(len(q), *w.shape) for w in weights)  # (B, H, in, out)
+        groups = (W, tuple(map(torch.zeros_like, W)) if return_state else (), W)
     else:
-        offset = state.offset
-        groups = (state.weights, state.momentum, state.chunk_start if offset else state.weights)
-        W, S, C = (tuple(w.transpose(0, 1) for w in group) for group in groups)
-    target = init if decay_to == "init" else None
+        groups = (state.weights, state.momentum, state.chunk_start if before else state.weights)
 
-    sizes = _segments(T, chunk_size, offset)
-    outputs = []
-    # Split, not sliced: the gradient of a slice is as long as the sequence, for every chunk anew.
-    parts = zip(*(x.split(sizes, dim=2) for x in (q, k, v)), _all_gates(alpha, eta, theta, sizes), strict=True)
-    for i, (q_c, k_c, v_c, gates) in enumerate(parts):
-        if offset == 0:
-            C = W
-        X, E = _surprises(C, k_c, v_c)
-        outputs.append(_read(q_c, W, S, target, X, E, gates))
-        if i < len(sizes) - 1 or return_state:
-            W, S = _write(W, S, target, X, E, gates)
-        offset = (offset + sizes[i]) % chunk_size
-
-    y = (torch.cat(outputs, dim=2) if outputs else q.clone()).permute(1, 2, 0, 3)
+    if q.numel() == 0:
+        y = q.transpose(1, 2)
+        for w in weights:  # nothing, but their gradient by nothing is zero
+            y = y @ w
+        y = y.transpose(1, 2)
+    else:
+        taken = 0 if state is None else 3 if before else 2
+        returned = 0 if not return_state else 3 if after and len(sizes) > 1 else 2
+        plan = _Plan(sizes, before, [w.shape for w in weights], decay_to == "init", taken, returned)
+        init = weights if plan.to_init or state is None else ()
+        tensors = (q, k, v, alpha, eta, theta, *init, *(w for group in groups[:taken] for w in group))
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+            y, *ends = _Scan.apply(plan, _Tape(), *tensors)
+        else:
+            y, *ends = _forward(plan, None, tensors)
+        groups = (*_layers(plan, ends), *groups[returned:])
     if not return_state:
         return y, None
-    if S is None:
-        S = tuple(torch.zeros_like(w) for w in W)
-
-    def per_sample(group: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(w.transpose(0, 1).expand(B, *(-1,) * 3) for w in group)  # (B, H, in, out)
-
-    chunk_start = W if offset == 0 else C
-    return y, MemoryState(
-        weights=per_sample(W), momentum=per_sample(S), chunk_start=per_sample(chunk_start), offset=offset
-    )
+    W, S, C = groups
+    return y, MemoryState(weights=W, momentum=S, chunk_start=C if after else W, offset=after)
 
 
 def _segments(T: int, chunk_size: int, offset: int) -> list[int]:
@@ -87,116 +106,171 @@ def _segments(T: int, chunk_size: int, offset: int) -> list[int]:
     return [last - first for first, last in pairwise(borders) if last > first]
 
 
-class _Gates(NamedTuple):
-    """A chunk's gates multiplied out; n its tokens. Each (H, B, ...), or (H, B, N, ...) for N chunks."""
+class _Tape:
+    """What a forward pass leaves to its backward: records of groups of tensors, in the order of their making.
 
-    b: Tensor  # (n, 1) what is left of W
-    a: Tensor  # (n, 1) what S has added to W
-    A: Tensor  # (n, n) what token s has added to W by token t
-    e_n: Tensor  # (1, 1) what is left of S after the chunk
-    D_n: Tensor  # (n, 1) what each token has added to S after the chunk
-
-
-def _all_gates(alpha: Tensor, eta: Tensor, theta: Tensor, sizes: list[int]) -> list[_Gates]:
-    """Every chunk's gates; those of chunks of one size are multiplied out together."""
-    runs = [(size, len(list(same))) for size, same in groupby(sizes)]
-    parts = zip(*(g.split([size * count for size, count in runs], dim=2) for g in (alpha, eta, theta)), strict=True)
-    gates = []
-    for (size, count), part in zip(runs, parts, strict=True):
-        together = _gates(*(g.unflatten(2, (count, size)) for g in part))
-        gates += [_Gates(*chunk) for chunk in zip(*(field.unbind(2) for field in together), strict=True)]
-    return gates
-
-
-def _gates(alpha: Tensor, eta: Tensor, theta: Tensor) -> _Gates:
-    keep = 1 - alpha
-    L_b, L_e = _products(keep), _products(eta)
-    # Row t of L_b covers s = 1..t; its first column lacks (1 - alpha_1), which b includes.
-    b = L_b[..., :1] * keep[..., :1, None]
-    e = L_e[..., :1] * eta[..., :1, None]
-    return _Gates(
-        b=b,
-        a=L_b @ e,
-        A=(L_b @ L_e) * theta.unsqueeze(-2),
-        e_n=e[..., -1:, :],
-        D_n=(L_e[..., -1, :] * theta)[..., None],
-    )
-
-
-def _products(g: Tensor) -> Tensor:
-    """L[t, s] = prod_{s < j <= t} g_j for s <= t, else 0; exact, gradients included, where a factor is 0.
-
-    A cumulative product of masked columns and no logarithms: at g_j = 0 the derivative is the product of the other
-    factors, which a clamped logarithm loses.
+    A class and no list, because torch.func hands copies of lists on.
     """
-    n = g.shape[-1]
-    after = torch.ones(n, n, dtype=torch.bool, device=g.device).tril(-1)  # t > s
-    return torch.where(after, g.unsqueeze(-1), 1).cumprod(-2).tril()
+
+    def __init__(self) -> None:
+        self.records: list[tuple[Group, ...]] = []
 
 
-def _surprises(C: tuple[Tensor, ...], k: Tensor, v: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Each layer's inputs X and error signals E for the keys: the surprise of token t at layer l is X_t^T E_t."""
-    X, Z = [k], []
-    for c in C:
-        Z.append(_matmul(X[-1], c))
-        X.append(silu(Z[-1]))
-    E = [2 * (Z[-1] - v)]
-    for z, c in zip(reversed(Z[:-1]), reversed(C[1:]), strict=True):
-        gate = torch.sigmoid(z)
-        E.append(_matmul(E[-1], c.mT) * (gate * (1 + z * (1 - gate))))
-    return X[:-1], E[::-1]
+class _Scan(torch.autograd.Function):
+    """(plan, tape, q, k, v, alpha, eta, theta, *weights, *state) -> y and what is wanted of the final state."""
+
+    @staticmethod
+    def forward(plan: _Plan, tape: _Tape, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return _forward(plan, tape, tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.plan, tape, *_ = inputs
+        ctx.lengths = [[len(group) for group in record] for record in tape.records]
+        ctx.save_for_backward(*(x for record in tape.records for group in record for x in group))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor, *d_ends: Tensor) -> tuple[Tensor | None, ...]:
+        saved = iter(ctx.saved_tensors)
+        records = (tuple(tuple(islice(saved, n)) for n in lengths) for lengths in ctx.lengths)
+        with torch.autocast(dy.device.type, enabled=False):
+            gradients = _backward(ctx.plan, records, dy, d_ends)
+        wanted = ctx.needs_input_grad[2:]
+        return None, None, *(g if want else None for g, want in zip(gradients, wanted, strict=True))
 
 
-def _read(
-    q: Tensor,
-    W: tuple[Tensor, ...],
-    S: tuple[Tensor, ...] | None,
-    target: tuple[Tensor, ...] | None,
-    X: list[Tensor],
-    E: list[Tensor],
-    gates: _Gates,
-) -> Tensor:
-    """What the memory answers to each query, read after its own token's write."""
-    for i, (x, error) in enumerate(zip(X, E, strict=True)):
-        if i > 0:
-            q = silu(q)
-        old = _matmul(q, W[i])
-        if target is None:
-            old = gates.b * old
-        elif target[i] is not W[i]:  # else what is forgotten is what is left
-            old = gates.b * old + (1 - gates.b) * _matmul(q, target[i])
-        if S is not None:
-            old = old + gates.a * _matmul(q, S[i])
-        q = old - ((q @ x.mT) * gates.A) @ error
-    return q
+def _forward(plan: _Plan, tape: _Tape | None, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    q, k, v, alpha, eta, theta, *others = tensors
+    groups = _layers(plan, others)
+    init = groups.pop(0) if len(groups) > plan.taken else ()
+    target = init if plan.to_init else ()
+    W: Group = init
+    S: Group = ()
+    C: Group = init
+    if groups:
+        W, S, *late = (tuple(map(_heads_first, group)) for group in groups)
+        C = late[0] if late else W
+
+    products = [chunk.multiply_out(*run) for run in _runs(plan, (alpha, eta, theta))]
+    records: list[tuple[Group, ...]] = [(init,), *((tuple(p),) for p in products)]
+    y = torch.empty_like(q, memory_format=torch.contiguous_format)
+    for i, (span, gates) in enumerate(zip(_spans(plan), _each(map(chunk.gates_of, products)), strict=True)):
+        if plan.at_border(i):
+            C = W
+        q_i, k_i, v_i = (_heads_first(x[:, span].transpose(1, 2)) for x in (q, k, v))
+        keys = chunk.surprises(C, k_i, v_i)
+        answer, queries = chunk.read(q_i, keys, W, S, target, gates)
+        y[:, span] = _batch_first(answer, y).transpose(1, 2)
+        records.append((*keys, *queries, () if plan.shared(i) else W, S, () if plan.at_border(i) else C))
+        if plan.writes(i):
+            W, S = chunk.write(keys, W, S, target, gates)
+    if tape is not None:
+        tape.records = records
+    return y, *(_batch_first(w, y) for group in (W, S, C)[: plan.returned] for w in group)
 
 
-def _write(
-    W: tuple[Tensor, ...],
-    S: tuple[Tensor, ...] | None,
-    target: tuple[Tensor, ...] | None,
-    X: list[Tensor],
-    E: list[Tensor],
-    gates: _Gates,
-) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Weights and momentum after the chunk."""
-    b_n, a_n, A_n = gates.b[..., -1:, :], gates.a[..., -1:, :], gates.A[..., -1, :, None]
-    new_W, new_S = [], []
-    for i, (x, error) in enumerate(zip(X, E, strict=True)):
-        w = W[i] if target is not None and target[i] is W[i] else b_n * W[i]
-        w = w - (A_n * x).mT @ error
-        s = -((gates.D_n * x).mT @ error)
-        if S is not None:
-            w, s = w + a_n * S[i], s + gates.e_n * S[i]
-        if target is not None and target[i] is not W[i]:
-            w = w + (1 - b_n) * target[i]
-        new_W.append(w)
-        new_S.append(s)
-    return tuple(new_W), tuple(new_S)
+def _backward(
+    plan: _Plan, records: Iterator[tuple[Group, ...]], dy: Tensor, d_ends: tuple[Tensor, ...]
+) -> list[Tensor]:
+    """The gradients by all tensors of `_forward`, in their order."""
+    ((init,),) = islice(records, 1)
+    d_init = tuple(map(torch.zeros_like, init))
+    products = [Products(*p) for (p,) in islice(records, len(_counts(plan)))]
+    gates = [chunk.gates_of(p) for p in products]
+    d_gates = [Gates(*map(torch.zeros_like, run)) for run in gates]
+    steps = list(zip(_spans(plan), islice(records, len(plan.sizes)), _each(gates), _each(d_gates), strict=True))
+
+    by_tokens = [torch.empty_like(dy, memory_format=torch.contiguous_format) for _ in range(3)]  # q, k and v
+    dW, dS, *d_late = _layers(plan, [_heads_first(x) for x in d_ends]) or [(), ()]
+    dC: Group = ()
+    for i, (span, record, gates_i, d_gates_i) in reversed(list(enumerate(steps))):
+        dy_i = _heads_first(dy[:, span].transpose(1, 2))
+        start = d_late[0] if d_late and i == len(steps) - 1 else ()
+        by_i, dW, dS, dC = _chunk_backward(plan, i, record, init, gates_i, d_gates_i, dy_i, dW, dS, start, d_init)
+        for whole, part in zip(by_tokens, by_i, strict=True):
+            whole[:, span] = _batch_first(part, dy).transpose(1, 2)
+
+    by_runs = zip(*(chunk.gates_backward(*pair) for pair in zip(products, d_gates, strict=True)), strict=True)
+    by_gates = [_batch_first(torch.cat([d.flatten(1) for d in runs], dim=1), dy).transpose(1, 2) for runs in by_runs]
+    d_state = [_batch_first(w, dy) for group in (dW, dS, dC)[: plan.taken] for w in group]
+    return [*by_tokens, *by_gates, *d_init, *d_state]
 
 
-def _matmul(x: Tensor, w: Tensor) -> Tensor:
-    """x @ w, (H, B, n, in) by (H, B or 1, in, out); shared weights are one product per head, never copied."""
-    if w.shape[1] == 1 and x.shape[1] != 1:
-        return (x.flatten(1, 2) @ w.squeeze(1)).unflatten(1, x.shape[1:3])
-    return x @ w
+def _chunk_backward(
+    plan: _Plan,
+    i: int,
+    record: tuple[Group, ...],
+    init: Group,
+    gates: Gates,
+    by_gates: Gates,
+    dy: Tensor,
+    dW: Group,
+    dS: Group,
+    d_start: Group,
+    d_init: Group,
+) -> tuple[tuple[Tensor, Tensor, Tensor], Group, Group, Group]:
+    """The gradients by q, k and v, and by W, S and C at the start of segment `i`.
+
+    From those by its answers, by what it left, and by W at its start where that was returned.
+    """
+    keys, queries, (W, S, C) = Keys(*record[:4]), Queries(*record[4:7]), record[7:]
+    W = W or init
+    C = C or W
+    target = init if plan.to_init else ()
+    dX: Sequence[Tensor | None]
+    dE: Sequence[Tensor | None]
+    if plan.writes(i):
+        dX, dE, dW, dS = chunk.write_backward(keys, W, S, target, gates, by_gates, dW, dS, d_init)
+    else:
+        dX = dE = [None] * len(W)
+        dW, dS = (tuple(torch.zeros_like(w) for w in group) for group in (W, S))
+    for dw, d in zip(dW, d_start, strict=False):  # none is given, or of each layer
+        dw += d
+    if plan.shared(i):
+        if plan.writes(i):
+            for total, dw in zip(d_init, dW, strict=True):
+                total += chunk.summed(dw, len(total))
+        dW = d_init
+    dC = dW if plan.at_border(i) else tuple(map(torch.zeros_like, C))
+    dq, by_X, by_E = chunk.read_backward(dy, queries, keys, W, S, target, gates, by_gates, dX, dE, dW, dS, d_init)
+    dk, dv = chunk.surprises_backward(keys, C, by_X, by_E, dC)
+    return (dq, dk, dv), dW, dS, dC
+
+
+def _layers(plan: _Plan, tensors: Sequence[Tensor]) -> list[Group]:
+    """Groups of one tensor a layer."""
+    depth = len(plan.shapes)
+    return [tuple(tensors[i : i + depth]) for i in range(0, len(tensors), depth)]
+
+
+def _spans(plan: _Plan) -> list[slice]:
+    return [slice(end - size, end) for end, size in zip(accumulate(plan.sizes), plan.sizes, strict=True)]
+
+
+def _counts(plan: _Plan) -> list[tuple[int, int]]:
+    """Runs of segments of one size: that size, and how many they are; what all have alike is computed at once."""
+    return [(size, len(list(same))) for size, same in groupby(plan.sizes)]
+
+
+def _runs(plan: _Plan, gates: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
+    """Gates (B, T, H) of each run of N segments, (H B, N, C)."""
+    counts = _counts(plan)
+    heads = [_heads_first(g.transpose(1, 2)).split([size * count for size, count in counts], dim=1) for g in gates]
+    for (size, count), *run in zip(counts, *heads, strict=True):
+        yield tuple(g.unflatten(1, (count, size)) for g in run)
+
+
+def _each(runs: Iterable[Gates]) -> list[Gates]:
+    """The gates of every chunk: views of those of the runs."""
+    return [Gates(*one) for run in runs for one in zip(*(x.unbind(1) for x in run), strict=True)]
+
+
+def _heads_first(x: Tensor) -> Tensor:
+    """(B, H, ...) -> (H B, ...)"""
+    return x.transpose(0, 1).flatten(0, 1).contiguous()
+
+
+def _batch_first(x: Tensor, like: Tensor) -> Tensor:
+    """(H B, ...) -> (B, H, ...), the sizes those of `like` (B, T, H, D)."""
+    return x.view(like.shape[2], like.shape[0], *x.shape[1:]).transpose(0, 1)

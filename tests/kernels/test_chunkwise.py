@@ -118,3 +118,79 @@ def test_products_of_gates_never_exceed_one(alpha: float, make_inputs: Callable[
     y = memory_scan(**inputs | gates | {"q": same}, chunk_size=64, backend="chunkwise").abs()
     assert y.isfinite().all()
     assert (y[:, 1:] <= y[:, :-1] * (1 + 1e-6)).all()
+
+
+# The backward pass written by hand
+
+
+@pytest.mark.parametrize("decay_to", ["zero", "init"])
+@pytest.mark.parametrize("offset", [None, 0, 2])
+def test_gradients_are_those_of_differences(
+    offset: int | None, decay_to: str, make_inputs: Callable[..., Inputs]
+) -> None:
+    inputs = make_inputs(B=1, T=6, H=1, D=2, depth=2, expansion=1, offset=offset)
+    leaves = {name: inputs[name].requires_grad_() for name in ("q", "k", "v", *GATES)}
+    weights = tuple(w.requires_grad_() for w in inputs["weights"])
+
+    def outputs(*tensors: Tensor) -> tuple[Tensor, ...]:
+        changed = dict(zip(leaves, tensors, strict=False)) | {"weights": tensors[len(leaves) :]}
+        options = {"chunk_size": 4, "decay_to": decay_to, "backend": "chunkwise", "return_state": True}
+        y, after = memory_scan(**inputs | changed, **options)
+        return y, *after.weights, *after.momentum
+
+    # Central differences of 1e-6 in float64 are good to about 1e-8 of values near 1.
+    assert torch.autograd.gradcheck(outputs, (*leaves.values(), *weights), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [None, 1])
+def test_only_the_gradients_asked_for_are_given(offset: int | None, make_inputs: Callable[..., Inputs]) -> None:
+    def gradients(*names: str) -> dict[str, Tensor | None]:
+        inputs = make_inputs(T=9, offset=offset)
+        leaves = {name: inputs[name] for name in ("q", "k", "v", *GATES)} | {"W": inputs["weights"][1]}
+        for name in names:
+            leaves[name].requires_grad_()
+        memory_scan(**inputs, chunk_size=4, decay_to="init", backend="chunkwise").sin().sum().backward()
+        return {name: x.grad for name, x in leaves.items()}
+
+    everything = gradients("q", "k", "v", *GATES, "W")
+    some = gradients("k", "eta", "W")
+    for name, expected in everything.items():
+        if name in ("k", "eta", "W"):
+            assert torch.equal(some[name], expected)
+        else:
+            assert some[name] is None
+
+
+def test_a_second_derivative_is_refused(make_inputs: Callable[..., Inputs]) -> None:
+    inputs = make_inputs(T=5)
+    q = inputs["q"].requires_grad_()
+    y = memory_scan(**inputs, chunk_size=4, backend="chunkwise")
+    (first,) = torch.autograd.grad(y.square().sum(), q, create_graph=True)
+    assert first.count_nonzero() > 0
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        first.sum().backward()
+
+
+def test_what_is_kept_grows_with_the_sequence_and_is_nothing_without_gradients(
+    make_inputs: Callable[..., Inputs],
+) -> None:
+    def kept(chunks: int, **changes: bool) -> int:
+        inputs = make_inputs(T=16 * chunks, D=4)
+        inputs["q"].requires_grad_(changes.get("gradients", True))
+        numbers: list[int] = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: numbers.append(x.numel()) or x, lambda x: x):
+            memory_scan(**inputs, chunk_size=16, backend="chunkwise")
+        return sum(numbers)
+
+    assert kept(4, gradients=False) == 0
+    # Each further chunk keeps as much as the one before; the first has no momentum and shares its weights.
+    assert kept(4) - kept(3) == kept(3) - kept(2) > 0
+
+
+def test_two_runs_are_equal_to_the_bit(
+    make_inputs: Callable[..., Inputs], evaluate: Callable[..., dict[str, Tensor]]
+) -> None:
+    inputs = make_inputs(B=5, T=33, D=8, dtype=torch.float32)
+    first, second = (evaluate(inputs, chunk_size=16, decay_to="init", backend="chunkwise") for _ in range(2))
+    assert first["gradient by k"].count_nonzero() > 0
+    assert all(torch.equal(x, second[name]) for name, x in first.items())

@@ -351,15 +351,16 @@ def test_runs_in_automatic_mixed_precision() -> None:
 # CausalConv
 
 
-def test_convolution_equals_a_grouped_one() -> None:
-    conv, x = CausalConv(5).double(), torch.randn(2, 7, 5, dtype=torch.float64, requires_grad=True)
+@pytest.mark.parametrize("T", [1, 2, 3, 4, 7])
+def test_convolution_equals_a_grouped_one(T: int) -> None:
+    conv, x = CausalConv(5).double(), torch.randn(2, T, 5, dtype=torch.float64, requires_grad=True)
     weight = conv.weight.detach().T.unsqueeze(1).clone().requires_grad_()
     bias = conv.bias.detach().clone().requires_grad_()
     expected = conv1d(pad(x.mT, (3, 0)), weight, bias, groups=5).mT
     found, rows = conv(x)
     close(found, expected)
-    assert torch.equal(rows, x[:, -3:])
-    cotangent = torch.randn(2, 7, 5, dtype=torch.float64)
+    assert torch.equal(rows, pad(x, (0, 0, 3, 0))[:, -3:])
+    cotangent = torch.randn(2, T, 5, dtype=torch.float64)
     gradients = torch.autograd.grad(found, (x, conv.weight, conv.bias), cotangent)
     wanted = torch.autograd.grad(expected, (x, weight, bias), cotangent)
     close(gradients[0], wanted[0])
@@ -375,3 +376,24 @@ def test_convolution_carries_its_rows(at: int) -> None:
     right, rows = conv(x[:, at:], rows)
     close(torch.cat([left, right], dim=1), whole)
     assert torch.equal(rows, expected)
+
+
+def test_convolution_is_the_same_where_it_runs_as_shifted_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other devices than a CPU do."""
+    conv, x = CausalConv(5).double(), torch.randn(2, 7, 5, dtype=torch.float64, requires_grad=True)
+    inputs, cotangent = (x, conv.weight, conv.bias), torch.randn(2, 7, 5, dtype=torch.float64)
+    expected = conv(x)[0]
+    gradients = torch.autograd.grad(expected, inputs, cotangent)
+    monkeypatch.setattr("titans_ts.model.memory.IMAGE_DEVICE", "none")
+    found = conv(x)[0]
+    close(found, expected)
+    for value, wanted in zip(torch.autograd.grad(found, inputs, cotangent), gradients, strict=True):
+        close(value, wanted)
+
+
+def test_a_second_derivative_is_refused() -> None:
+    layer, x = make_layer(), tokens(2, 6).requires_grad_()
+    (first,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    assert first.count_nonzero() > 0
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        first.sum().backward()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from titans_ts.model.parts import Cycle, FlattenHead, InstanceNorm, LinearPath, PatchEmbedding
+from titans_ts.model.parts import Cycle, Dropout, FlattenHead, InstanceNorm, LinearPath, PatchEmbedding
 
 # float64 means of tens of values in another order.
 TOLERANCE = 1e-12
@@ -151,3 +151,47 @@ def test_head_is_zero_at_first_and_still_learns() -> None:
     head(z).sum().backward()
     expected = z.flatten(1).sum(0).expand(5, -1)
     torch.testing.assert_close(head.project.weight.grad, expected)
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_dropout_zeroes_its_share_and_keeps_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    x = torch.ones(101, 999, requires_grad=True)  # no multiple of four
+    y = Dropout(p)(x)
+    share = (y == 0).double().mean().item()
+    # 100,899 numbers: five standard deviations of the share are 0.008 at most.
+    assert share == pytest.approx(p, abs=0.008)
+    assert y[y != 0].unique().tolist() == pytest.approx([1 / (1 - p)], rel=2e-4)  # p to 16 bits
+    y.sum().backward()
+    assert torch.equal(x.grad, y)
+
+
+def test_dropout_neighbours_are_independent() -> None:
+    """Four numbers come from one draw."""
+    torch.manual_seed(0)
+    kept = (Dropout(0.5)(torch.ones(2**18)) > 0).double().view(-1, 4) - 0.5
+    correlation = 4 * kept.T @ kept / len(kept)
+    # 65,536 draws: five standard deviations of a correlation are 0.02.
+    torch.testing.assert_close(correlation, torch.eye(4, dtype=torch.float64), rtol=0, atol=0.02)
+
+
+def test_dropout_follows_the_seed_and_leaves_evaluation_alone() -> None:
+    x, layer = torch.randn(7, 5), Dropout(0.3)
+    draws = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        draws.append(layer(x))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert torch.equal(layer.eval()(x), x)
+    assert torch.equal(Dropout(0.0)(x), x)
+
+
+def test_dropout_near_one_stays_finite() -> None:
+    torch.manual_seed(0)
+    y = Dropout(1 - 1e-9)(torch.ones(2**20))
+    assert y.isfinite().all()
+    assert y.count_nonzero() < 100  # 16 of 2 ** 20 are expected

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, silu
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import conv2d, pad, silu
 
 from titans_ts.kernels import MemoryState, memory_scan
 
@@ -22,6 +23,8 @@ from .config import ModelConfig
 
 ALPHA_START = 0.01  # a memory that forgets faster from the start never learns to hold
 NORM_EPS = 1e-6  # of a squared norm; keys can be exactly zero, where a smaller one would let gradients explode
+
+IMAGE_DEVICE = "cpu"  # where a convolution over tokens is quick as one over images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +122,7 @@ class NeuralMemory(nn.Module):
         self, x: Tensor, state: LayerState | None, inert: Tensor | None, return_state: bool
     ) -> tuple[Tensor, LayerState | None]:
         qkv = self.project_qkv(x)
-        rows = None
+        read_in, rows = qkv.dtype, None  # narrow in automatic mixed precision, in which the kernels are quicker
         if self.conv is not None:
             qkv, rows = self.conv(qkv, None if state is None else state.conv)
         q, k, v = silu(qkv).unflatten(-1, (3, self.n_heads, -1)).unbind(2)  # each (batch, tokens, heads, head_dim)
@@ -131,7 +134,8 @@ class NeuralMemory(nn.Module):
         gates = self._gates(raw, v, inert)
 
         read = partial(memory_scan, chunk_size=self.chunk_size, decay_to=self.decay_to, backend=self.backend)
-        q, k, weights = _unit(q), _unit(k), tuple(self.initial)
+        q, k, v = _unit(q).to(read_in), _unit(k).to(read_in), v.to(read_in)
+        weights = tuple(self.initial)
         after = None
         if return_state:
             memory = None if state is None else state.memory
@@ -139,7 +143,9 @@ class NeuralMemory(nn.Module):
             after = LayerState(memory=memory, conv=rows, gates=chunk_gates)
         else:
             y = read(q, k, v, *gates, weights)
-        return self.project_out(self.norm(y).flatten(2) * silu(self.project_output_gate(x))), after
+        return self.project_out(
+            self.norm(y.to(self.norm.weight.dtype)).flatten(2) * silu(self.project_output_gate(x))
+        ), after
 
     def _gates(self, raw: Tensor, v: Tensor, inert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         raw = raw if raw.dtype == torch.float64 else raw.float()  # 1 - alpha needs more than bfloat16's 8 bits
@@ -171,7 +177,7 @@ class NeuralMemory(nn.Module):
 
 
 class CausalConv(nn.Module):
-    """Depthwise causal convolution over 4 tokens, as shifted multiply-adds: a grouped convolution is slow on a CPU."""
+    """Depthwise causal convolution over 4 tokens."""
 
     WIDTH = 4
 
@@ -183,25 +189,23 @@ class CausalConv(nn.Module):
 
     def forward(self, x: Tensor, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(batch, tokens, channels), its 3 rows `before` (zeros if None) -> the result, and its last 3 rows."""
-        tokens = x.shape[1]
-        x = pad(x, (0, 0, self.WIDTH - 1, 0)) if before is None else torch.cat([before, x], dim=1)
-        out: Tensor = _ShiftedSum.apply(x.to(self.weight.dtype), self.weight, self.bias)
-        return out, x[:, tokens:]
+        n_before = 0
+        if before is not None:
+            x, n_before = torch.cat([before, x], dim=1), before.shape[1]
+        out: Tensor = _Convolution.apply(x.to(self.weight.dtype), self.weight, self.bias)
+        rows = x if x.shape[1] >= self.WIDTH - 1 else pad(x, (0, 0, self.WIDTH - 1 - x.shape[1], 0))
+        return out[:, n_before:], rows[:, 1 - self.WIDTH :]
 
 
-class _ShiftedSum(torch.autograd.Function):
-    """out[t] = bias + sum_i weight[i] x[t + i]: (batch, tokens + width - 1, channels) -> (batch, tokens, channels).
+class _Convolution(torch.autograd.Function):
+    """out[t] = bias + sum_i weight[-1 - i] x[t - i]: (batch, tokens, channels) -> the same.
 
-    With a backward of its own, because autograd's pads every shifted slice to full length before it adds them.
+    With a backward of its own, because that of PyTorch's depthwise convolutions is slow on a CPU.
     """
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        tokens = x.shape[1] - len(weight) + 1
-        out = torch.addcmul(bias, x[:, :tokens], weight[0])
-        for i in range(1, len(weight)):
-            out.addcmul_(x[:, i : i + tokens], weight[i])
-        return out
+        return _shifted_sum(x, weight, bias)[:, : x.shape[1]]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
@@ -209,14 +213,33 @@ class _ShiftedSum(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
-        tokens = grad.shape[1]
-        grad_x, grad_weight, product = torch.zeros_like(x), torch.empty_like(weight), torch.empty_like(grad)
-        for i in range(len(weight)):
-            grad_x[:, i : i + tokens].addcmul_(grad, weight[i])
-            grad_weight[i] = torch.mul(x[:, i : i + tokens], grad, out=product).sum((0, 1))
+        tokens, width = x.shape[1], len(weight)
+        grad_weight = torch.zeros_like(weight)
+        for i in range(min(width, tokens)):
+            grad_weight[-1 - i] = (x[:, : tokens - i] * grad[:, i:]).sum((0, 1))
+        # What a token gave to later ones comes back from them.
+        grad_x = _shifted_sum(grad, weight.flip(0), None)[:, width - 1 :]
         return grad_x, grad_weight, grad.sum((0, 1))
+
+
+def _shifted_sum(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """out[t] = bias + sum_i weight[i] x[t + i - (width - 1)], for every t that sees any of x."""
+    width, channels = weight.shape
+    if x.device.type == IMAGE_DEVICE and x.numel() > 0:
+        # Of one row, their channels last: three times as quick as shifted multiply-adds.
+        image, kernel = x.unsqueeze(1).permute(0, 3, 1, 2), weight.T[:, None, None, :]
+        with torch.autocast("cpu", enabled=False):
+            out = conv2d(image, kernel, bias, padding=(0, width - 1), groups=channels)
+        return out.squeeze(2).transpose(1, 2)
+    x = pad(x, (0, 0, width - 1, width - 1))
+    tokens = x.shape[1] - width + 1
+    out = x[:, :tokens] * weight[0] + (0 if bias is None else bias)
+    for i in range(1, width):
+        out.addcmul_(x[:, i : i + tokens], weight[i])
+    return out
 
 
 def _unit(x: Tensor) -> Tensor:

@@ -113,12 +113,28 @@ class PatchEmbedding(nn.Module):
         return ~self.patches(mask.float()).bool().any(-1)
 
 
+class Dropout(nn.Dropout):
+    """`nn.Dropout`, its random numbers drawn four at a time on a CPU, where one by one they take a tenth of a step.
+
+    The probability is rounded to 16 bits, and what is kept is scaled by the rounded one.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.device.type != "cpu" or not self.training or self.p == 0:
+            return super().forward(x)
+        dropped = min(round(self.p * 2**16), 2**16 - 1)
+        draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        kept = torch.empty_like(x, memory_format=torch.contiguous_format)
+        torch.ge(draws.view(torch.int16)[: x.numel()].view(x.shape), dropped - 2**15, out=kept)
+        return x * kept.mul_(2**16 / (2**16 - dropped))
+
+
 class FlattenHead(nn.Module):
     """All tokens to the horizon; zero at first, so that the deep branch starts by saying nothing."""
 
     def __init__(self, n_tokens: int, d_model: int, horizon: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.project = nn.Linear(n_tokens * d_model, horizon)
         nn.init.zeros_(self.project.weight)
         nn.init.zeros_(self.project.bias)

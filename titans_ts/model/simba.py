@@ -16,7 +16,7 @@ from .config import ModelConfig
 from .einfft import EinFFT
 from .memory import NeuralMemory
 from .mixers import Attention, Mamba
-from .parts import Cycle, FlattenHead, InstanceNorm, LinearPath, PatchEmbedding
+from .parts import Cycle, Dropout, FlattenHead, InstanceNorm, LinearPath, PatchEmbedding
 
 MIXERS: dict[str, type[NeuralMemory | Attention | Mamba]] = {
     "memory": NeuralMemory,
@@ -161,7 +161,7 @@ class SimbaBlock(nn.Module):
         elif config.feature_mixer == "mlp":
             self.features = Perceptron(d_model)
         self.features_norm = nn.LayerNorm(d_model) if self.features is not None else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, z: Tensor, inert: Tensor | None = None) -> Tensor:
         if self.mixer is not None and self.mixer_norm is not None:
