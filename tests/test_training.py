@@ -434,6 +434,7 @@ def test_a_bar_is_shown_on_a_terminal_alone(
         *((name, 0, "must be an integer >= 1") for name in ("checks", "most_validation_windows")),
         *((name, value, "must be an integer >= 0") for name in ("max_epochs", "random_state") for value in (-1, None)),
         *(("warmup", value, "must be in [0, 1)") for value in (-0.1, 1.0, math.nan)),
+        *((name, 1, "must be True or False") for name in ("start_is_candidate", "cuda_graph")),
     ],
 )
 def test_refuses_what_is_out_of_range(name: str, value: Any, rule: str) -> None:

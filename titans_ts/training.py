@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .graphs import recorded
 from .model import SimbaForecaster
 from .windows import Batch, Windows
 
@@ -31,6 +33,7 @@ REALS: dict[str, tuple[Callable[[float], bool], str]] = {
     **dict.fromkeys(("start_rate", "weight_decay"), (lambda x: 0 <= x < math.inf, "a number >= 0")),
     "warmup": (lambda x: 0 <= x < 1, "in [0, 1)"),
 }
+SWITCHES = ("start_is_candidate", "cuda_graph")
 EVALUATION_BATCH = 1024  # windows; no gradients are kept, so larger than a training batch
 
 
@@ -64,6 +67,8 @@ class TrainConfig:
         AdamW's; the gradients' largest norm; the share of all steps in which the rate rises.
     precision : {"float32", "bfloat16"}
         bfloat16 is automatic mixed precision.
+    cuda_graph : bool
+        On a GPU, record the training step once and replay it for every full batch; the same training, only quicker.
     random_state : int
         Fixes batches and dropout; two runs on a CPU are equal to the bit.
     verbose : int
@@ -89,6 +94,7 @@ class TrainConfig:
     clip: float = 1.0
     warmup: float = 0.05
     precision: str = "float32"
+    cuda_graph: bool = True
     random_state: int = 0
     verbose: int = 0
 
@@ -104,6 +110,9 @@ class TrainConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real) or not fits(float(value)):
                 raise ValueError(f"`{name}` must be {rule}, got {value!r}.")
+        for name in SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"`{name}` must be True or False, got {getattr(self, name)!r}.")
 
 
 @dataclass(frozen=True)
@@ -171,6 +180,16 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total, config.warmup))
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
+    def step(batch: Batch) -> Tensor:
+        with autocast:
+            pair = network.normalised(*batch)
+            loss = loss_of(network.answer(pair.past, pair.mask), pair.future)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), config.clip)
+        optimizer.step()
+        return loss.detach()
+
     def validate() -> float:
         if validation is None:
             return math.nan
@@ -184,6 +203,7 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
         if validation is None or history.best is found or not best:
             best.update({name: value.clone() for name, value in network.state_dict().items()})
 
+    take_step = recorded(step, device) if config.cuda_graph else step
     history, best = History(start_is_candidate=config.start_is_candidate), dict[str, Tensor]()
     with seeded(config.random_state, device):
         generator = torch.Generator().manual_seed(config.random_state)
@@ -195,15 +215,8 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
                 losses: list[Tensor] = []
                 batches = train.shuffled(config.batch_size, generator, config.most_windows)
                 for i, batch in enumerate(batches, start=1):
-                    with autocast:
-                        pair = network.normalised(*batch)
-                        loss = loss_of(network.answer(pair.past, pair.mask), pair.future)
-                    optimizer.zero_grad(set_to_none=True)
-                    loss.backward()
-                    nn.utils.clip_grad_norm_(network.parameters(), config.clip)
-                    optimizer.step()
+                    losses.append(take_step(batch))
                     schedule.step()
-                    losses.append(loss.detach())
                     progress.step()
                     if i in check_steps:
                         recent = torch.stack(losses)
@@ -279,12 +292,20 @@ def _optimizer(network: SimbaForecaster, config: TrainConfig) -> torch.optim.Ada
     decayed = [module.weight for module in network.modules() if isinstance(module, nn.Linear)]
     grouped = {id(p) for p in started + decayed}
     others = [p for p in network.parameters() if id(p) not in grouped]
-    groups = [
-        {"params": decayed, "weight_decay": config.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-        {"params": started, "weight_decay": 0.0, "lr": config.learning_rate * config.start_rate},
-    ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=config.learning_rate)
+    device = network.head.project.weight.device
+    graphed = config.cuda_graph and device.type == "cuda"
+
+    def group(parameters: Sequence[Tensor], decay: float, share: float = 1.0) -> dict[str, Any]:
+        rate = config.learning_rate * share
+        # A graph reads the rate from where it lies; a number would be recorded as it was.
+        return {
+            "params": parameters,
+            "weight_decay": decay,
+            "lr": torch.tensor(rate, device=device) if graphed else rate,
+        }
+
+    groups = [group(decayed, config.weight_decay), group(others, 0.0), group(started, 0.0, config.start_rate)]
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=config.learning_rate, capturable=graphed)
 
 
 def _rate(step: int, total: int, warmup: float) -> float:
