@@ -9,8 +9,10 @@ Source: Titans: Learning to Memorize at Test Time (Behrouz et al., 2024), sectio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, overload
+from functools import partial
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -20,7 +22,7 @@ from .state import MemoryState
 
 __all__ = ["BACKENDS", "MemoryState", "memory_scan"]
 
-BACKENDS = {"reference": reference.scan, "chunkwise": chunkwise.scan}
+BACKENDS = ("auto", "triton", "chunkwise", "reference")
 
 
 @overload
@@ -98,8 +100,10 @@ def memory_scan(
         Return the state after the last token as well.
     decay_to : {"zero", "init"}
         What forgetting leads to: zero (the paper's eq. 13) or W_0 (alpha_t W_0 is added; the memory cannot die).
-    backend : {"auto", "chunkwise", "reference"}
-        "reference" is the slow oracle; "auto" takes the quickest that applies.
+    backend : {"auto", "triton", "chunkwise", "reference"}
+        "reference" is the slow oracle. "triton" runs on a GPU (on a CPU where TRITON_INTERPRET=1, slowly), takes one
+        layer up to 128 wide or two up to 64 wide, chunks up to 64, and float32, bfloat16 or float16 inputs. "auto"
+        takes it on a GPU wherever it applies, else "chunkwise".
 
     Returns
     -------
@@ -122,16 +126,51 @@ def memory_scan(
         _check_state(state, q, weights, dtype, chunk_size)
     if decay_to not in ("zero", "init"):
         raise ValueError(f"`decay_to` must be 'zero' or 'init', got {decay_to!r}.")
-    if backend not in ("auto", *BACKENDS):
-        raise ValueError(f"`backend` must be one of {['auto', *BACKENDS]}, got {backend!r}.")
+    if backend not in BACKENDS:
+        raise ValueError(f"`backend` must be one of {list(BACKENDS)}, got {backend!r}.")
 
-    scan = BACKENDS["chunkwise" if backend == "auto" else backend]
+    scan = _choose(backend, q, weights, chunk_size)
     with _full_precision(q.device):
-        q_, k_, v_, alpha, eta, theta = (x.to(dtype) for x in (q, k, v, alpha, eta, theta))
-        weights = tuple(w.to(dtype) for w in weights)
-        y, after = scan(q_, k_, v_, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state)
+        y, after = scan(q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state)
     y = y.to(q.dtype)
     return y if after is None else (y, after)
+
+
+def _choose(backend: str, q: Tensor, weights: tuple[Tensor, ...], chunk_size: int) -> Callable[..., Any]:
+    """The scan to run; only "auto" may take another where one cannot run."""
+    if backend == "reference":
+        return partial(_widened, reference.scan)
+    if backend == "chunkwise" or (backend == "auto" and q.device.type != "cuda"):
+        return partial(_widened, chunkwise.scan)
+    try:
+        from . import triton_scan
+    except ImportError as error:
+        words: str | None = f"needs the package triton, which cannot be imported ({error})"
+    else:
+        words = triton_scan.refusal(q, weights, chunk_size)
+        if words is None:
+            return triton_scan.scan
+    if backend == "triton":
+        raise ValueError(f"`backend='triton'` {words}; use 'chunkwise' or 'auto'.")
+    return partial(_widened, chunkwise.scan)
+
+
+def _widened(
+    scan: Callable[..., Any],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    alpha: Tensor,
+    eta: Tensor,
+    theta: Tensor,
+    weights: tuple[Tensor, ...],
+    *options: Any,
+) -> tuple[Tensor, MemoryState | None]:
+    """`scan` of all in the state's dtype."""
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    sequences = (x.to(dtype) for x in (q, k, v, alpha, eta, theta))
+    result: tuple[Tensor, MemoryState | None] = scan(*sequences, tuple(w.to(dtype) for w in weights), *options)
+    return result
 
 
 def _full_precision(device: torch.device) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""Fixtures for the folders that are too large, or not ours, to keep in the repository."""
+"""Fixtures for the folders that are too large, or not ours, to keep in the repository; where the kernels run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+
+# Without a GPU the Triton kernels run in triton's interpreter, which is chosen when they are first imported.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared"
 

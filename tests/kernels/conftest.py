@@ -138,7 +138,13 @@ def _state_tensors(state: MemoryState, always: bool = False) -> dict[str, Tensor
     return {f"{name}.{i}": x for name, group in groups.items() for i, x in enumerate(group)}
 
 
-def _assert_equal(values: dict[str, Tensor], expected: dict[str, Tensor], *, tolerance: float) -> None:
+def _assert_equal(
+    values: dict[str, Tensor],
+    expected: dict[str, Tensor],
+    *,
+    tolerance: float,
+    smallest_scale: float = SMALLEST_SCALE,
+) -> None:
     """Each tensor's largest absolute difference is within `tolerance` of its largest reference, all finite."""
     assert values.keys() == expected.keys()
     for name, reference in expected.items():
@@ -146,6 +152,6 @@ def _assert_equal(values: dict[str, Tensor], expected: dict[str, Tensor], *, tol
         assert reference.isfinite().all(), name
         if reference.numel() == 0:
             continue
-        scale = max(reference.abs().max().item(), SMALLEST_SCALE)
+        scale = max(reference.abs().max().item(), smallest_scale)
         difference = (values[name] - reference).abs().max().item()
         assert difference <= tolerance * scale, f"{name}: {difference:.1e} beside {scale:.1e}"

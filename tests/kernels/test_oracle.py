@@ -1,15 +1,18 @@
-"""Both plain implementations against the exact vectors: outputs, final state and every gradient."""
+"""Every implementation against the exact vectors: outputs, final state and every gradient."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from titans_ts.kernels import MemoryState, memory_scan
 
-# float64 sums of at most a few hundred terms in another order; the vectors themselves are good to 1e-14.
-TOLERANCE = 1e-10
+# Of values and of gradients: sums of at most a few hundred terms in another order, of float64 numbers or, in the
+# kernels, of float32 ones. The vectors themselves are good to 1e-14.
+TOLERANCES = {"reference": (1e-10, 1e-10), "chunkwise": (1e-10, 1e-10), "triton": (1e-5, 1e-4)}
 
 NAMES = [
     *("deep_basic", "deep_chunk1", "deep_d16_c16", "deep_decay_init", "deep_decay_init_state", "deep_extreme_gates"),
@@ -17,24 +20,64 @@ NAMES = [
     *("linear_basic", "linear_d16_c16", "linear_decay_init_state", "linear_extreme_gates", "linear_extreme_survives"),
     *("linear_nomomentum", "linear_state"),
 ]
+DEEPER = ("depth3", "depth4")  # than the kernels go
+
+interpreted = pytest.mark.skipif(
+    find_spec("triton") is None or torch.cuda.is_available(),
+    reason="needs the package triton; experiments/gpu_check.py has the kernels on a GPU",
+)
 
 
 def test_every_vector_is_listed(oracle_folder: Path) -> None:
     assert sorted(path.stem for path in oracle_folder.glob("*.npz")) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("backend", ["reference", "chunkwise"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        *((name, backend) for name in NAMES for backend in ("reference", "chunkwise")),
+        *(pytest.param(name, "triton", marks=interpreted) for name in NAMES if name not in DEEPER),
+    ],
+)
 def test_matches_the_exact_vectors(oracle_folder: Path, name: str, backend: str) -> None:
-    vector = np.load(oracle_folder / f"{name}.npz")
-    depth, offset = vector["depth"].item(), vector["offset_in"].item()
-    inputs = {
-        key.removeprefix("in_"): torch.from_numpy(vector[key]).requires_grad_()
-        for key in vector
-        if key.startswith("in_")
-    }
+    vector = dict(np.load(oracle_folder / f"{name}.npz"))
+    inputs = read_inputs(vector, torch.float32 if backend == "triton" else torch.float64)
+    of_values, of_gradients = TOLERANCES[backend]
 
-    def group(prefix: str) -> tuple[torch.Tensor, ...]:
+    y, after = scan(vector, inputs, backend)
+    outputs = {"y": y}
+    for i in range(vector["depth"].item()):
+        outputs |= {f"W{i}_final": after.weights[i], f"S{i}_final": after.momentum[i]}
+    assert after.offset == vector["offset_out"].item()
+    for key, value in outputs.items():
+        assert_close(value, vector[f"out_{key}"], of_values)
+    for i in range(vector["depth"].item() if after.offset > 0 else 0):
+        assert_close(after.chunk_start[i], vector[f"out_Wstart{i}_final"], of_values)
+
+    scalar = sum((value * torch.from_numpy(vector[f"cot_{key}"])).sum() for key, value in outputs.items())
+    gradients = torch.autograd.grad(scalar, list(inputs.values()), allow_unused=True, materialize_grads=True)
+    for key, gradient in zip(inputs, gradients, strict=True):
+        assert_close(gradient, vector[f"grad_{key}"], of_gradients)
+
+
+@interpreted
+@pytest.mark.parametrize("name", DEEPER)
+def test_the_kernels_refuse_a_deeper_memory(oracle_folder: Path, name: str) -> None:
+    vector = dict(np.load(oracle_folder / f"{name}.npz"))
+    with pytest.raises(ValueError, match=rf"takes 1 or 2 layers of weights, got {vector['depth']}; use 'chunkwise'"):
+        scan(vector, read_inputs(vector, torch.float32), "triton")
+
+
+def read_inputs(vector: dict[str, np.ndarray], dtype: torch.dtype) -> dict[str, Tensor]:
+    names = [key for key in vector if key.startswith("in_")]
+    return {key.removeprefix("in_"): torch.from_numpy(vector[key]).to(dtype).requires_grad_() for key in names}
+
+
+def scan(vector: dict[str, np.ndarray], inputs: dict[str, Tensor], backend: str) -> tuple[Tensor, MemoryState]:
+    """What a vector's call gives for `inputs`."""
+    depth, offset = vector["depth"].item(), vector["offset_in"].item()
+
+    def group(prefix: str) -> tuple[Tensor, ...]:
         return tuple(inputs[f"{prefix}{i}"] for i in range(depth))
 
     state = None
@@ -43,8 +86,7 @@ def test_matches_the_exact_vectors(oracle_folder: Path, name: str, backend: str)
         chunk_start = group("Wstart") if offset else group("W")
         state = MemoryState(weights=group("W"), momentum=group("S"), chunk_start=chunk_start, offset=offset)
         weights = group("Winit") if "Winit0" in inputs else tuple(w[0].detach() for w in weights)
-
-    y, after = memory_scan(
+    return memory_scan(
         *(inputs[key] for key in ("q", "k", "v", "alpha", "eta", "theta")),
         weights,
         chunk_size=vector["chunk_size"].item(),
@@ -53,27 +95,10 @@ def test_matches_the_exact_vectors(oracle_folder: Path, name: str, backend: str)
         decay_to=vector["decay_to"].item(),
         backend=backend,
     )
-    finals = {}
-    for i in range(depth):
-        finals |= {f"W{i}_final": after.weights[i], f"S{i}_final": after.momentum[i]}
-
-    assert after.offset == vector["offset_out"].item()
-    assert_close(y, vector["out_y"])
-    for key, value in finals.items():
-        assert_close(value, vector[f"out_{key}"])
-    if after.offset > 0:
-        for i in range(depth):
-            assert_close(after.chunk_start[i], vector[f"out_Wstart{i}_final"])
-
-    outputs = {"y": y, **finals}
-    scalar = sum((value * torch.from_numpy(vector[f"cot_{key}"])).sum() for key, value in outputs.items())
-    gradients = torch.autograd.grad(scalar, list(inputs.values()), allow_unused=True, materialize_grads=True)
-    for key, gradient in zip(inputs, gradients, strict=True):
-        assert_close(gradient, vector[f"grad_{key}"])
 
 
-def assert_close(value: torch.Tensor, expected: np.ndarray) -> None:
+def assert_close(value: Tensor, expected: np.ndarray, tolerance: float) -> None:
     """The largest absolute difference over the largest absolute reference."""
     assert value.shape == expected.shape
     scale = np.abs(expected).max() or 1.0
-    assert np.abs(value.detach().numpy() - expected).max() <= TOLERANCE * scale
+    assert np.abs(value.detach().numpy() - expected).max() <= tolerance * scale

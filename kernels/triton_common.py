@@ -1,0 +1,189 @@
+"""What the Triton kernels share: where a chunk lies, its rows, and its gates multiplied out.
+
+The call's segment c is its part of one chunk: the first may lack the chunk's first `offset` tokens, the last may lack
+some at its end. C lanes hold a segment's tokens; the lanes past them are inert: they keep (alpha = 0), carry (eta = 1),
+store nothing (theta = 0) and write no momentum, so that row C - 1 of every table holds what is left after the segment.
+
+The products come from the recurrence itself, a row of the table after another: S_t = eta_t S_{t-1} and
+W_t = (1 - alpha_t) W_{t-1} + S_t, started by theta_s at token s, are what token s has added to momentum and weights by
+token t; started by S = 1 or by W = 1 before the first token they are e and a, or b. Their gradient is the same
+recurrence backwards. Nothing is divided and no logarithm taken, so gates of exactly 0 and 1 are exact too.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def segment(c, T, offset, chunk_size):
+    """The first token of segment c and how many it has."""
+    first = tl.maximum(c * chunk_size - offset, 0)
+    last = tl.minimum((c + 1) * chunk_size - offset, T)
+    return first, last - first
+
+
+@triton.jit
+def load_rows(at, first, count, stride, D: tl.constexpr, C: tl.constexpr, DP: tl.constexpr):
+    """(C, DP): tokens first, first + 1, ... of one head; zero in the lanes and columns past the end."""
+    row, column = tl.arange(0, C)[:, None], tl.arange(0, DP)[None, :]
+    real = (row < count) & (column < D)
+    return tl.load(at + tl.cast(first, tl.int64) * stride + (row * stride + column), mask=real, other=0.0)
+
+
+@triton.jit
+def store_columns(at, x, first, count, stride, D: tl.constexpr, C: tl.constexpr, DP: tl.constexpr):
+    """Write x (DP, C) to the rows that `load_rows` would read."""
+    row, column = tl.arange(0, C)[None, :], tl.arange(0, DP)[:, None]
+    real = (row < count) & (column < D)
+    at += tl.cast(first, tl.int64) * stride
+    tl.store(at + (row * stride + column), x.to(at.dtype.element_ty), mask=real)
+
+
+@triton.jit
+def tile(at, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Pointers to a contiguous (ROWS, COLUMNS) tile."""
+    return at + (tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :])
+
+
+@triton.jit
+def turned(at, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Pointers to a contiguous (ROWS, COLUMNS) tile, seen as (COLUMNS, ROWS)."""
+    return at + (tl.arange(0, COLUMNS)[:, None] + tl.arange(0, ROWS)[None, :] * COLUMNS)
+
+
+@triton.jit
+def dot(x, y, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """x @ y of operands rounded to DOT, added up in float32."""
+    return tl.dot(x.to(DOT), y.to(DOT), input_precision=PRECISION)
+
+
+@triton.jit
+def add_dot(total, x, y, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """total + x @ y."""
+    return tl.dot(x.to(DOT), y.to(DOT), total, input_precision=PRECISION)
+
+
+@triton.jit
+def last_lane(table_at, segment, C: tl.constexpr):
+    """What is left of W, what S has added to it, and what is left of S, after a segment."""
+    at = table_at + segment * 4 * C + C - 1
+    return tl.load(at), tl.load(at + C), tl.load(at + 2 * C)
+
+
+@triton.jit
+def silu_and_slope(x):
+    """silu(x) and its derivative."""
+    gate = tl.sigmoid(x)
+    return x * gate, gate * (1 + x * (1 - gate))
+
+
+@triton.jit
+def silu_curvature(x):
+    """The second derivative of silu."""
+    gate = tl.sigmoid(x)
+    return gate * (1 - gate) * (2 + x * (1 - 2 * gate))
+
+
+@triton.jit(do_not_specialize=["segments", "H", "T", "N", "offset", "chunk_size", "alpha_b", "eta_b", "theta_b"])
+def gates_forward(
+    alpha, eta, theta, A_at, table_at, segments, H, T, N, offset, chunk_size,
+    alpha_b, alpha_t, alpha_h, eta_b, eta_t, eta_h, theta_b, theta_t, theta_h,
+    C: tl.constexpr, M: tl.constexpr,
+):  # fmt: skip
+    """M segments a program: A (C, C), and the table of b, a, e and D_n, each (C,)."""
+    mine = tl.cast(tl.program_id(0), tl.int64) * M + tl.arange(0, M)
+    exists = mine < segments
+    bh, c = mine // N, mine % N
+    b_, h = bh // H, bh % H
+    first, count = segment(c, T, offset, chunk_size)
+    alpha += b_ * alpha_b + h * alpha_h + first * alpha_t
+    eta += b_ * eta_b + h * eta_h + first * eta_t
+    theta += b_ * theta_b + h * theta_h + first * theta_t
+    s = tl.arange(0, C)
+    step = tl.load(
+        theta[:, None] + s[None, :] * theta_t, mask=exists[:, None] & (s[None, :] < count[:, None]), other=0.0
+    ).to(tl.float32)
+    A_at += mine[:, None] * (C * C) + s[None, :]
+    table_at += mine * (4 * C)
+
+    S, W = tl.zeros((M, C), tl.float32), tl.zeros((M, C), tl.float32)
+    b, a, e = tl.full((M,), 1.0, tl.float32), tl.zeros((M,), tl.float32), tl.full((M,), 1.0, tl.float32)
+    for t in range(0, C):
+        real = exists & (t < count)
+        keep = 1 - tl.load(alpha + t * alpha_t, mask=real, other=0.0).to(tl.float32)
+        carry = tl.load(eta + t * eta_t, mask=real, other=1.0).to(tl.float32)
+        writes = real.to(tl.float32)
+        S = tl.where(s[None, :] == t, step, carry[:, None] * S)
+        W = keep[:, None] * W + writes[:, None] * S
+        b, e = keep * b, carry * e
+        a = keep * a + writes * e
+        tl.store(A_at + t * C, W, mask=exists[:, None])
+        tl.store(table_at + t, b, mask=exists)
+        tl.store(table_at + C + t, a, mask=exists)
+        tl.store(table_at + 2 * C + t, e, mask=exists)
+    tl.store(table_at[:, None] + 3 * C + s[None, :], S, mask=exists[:, None])
+
+
+@triton.jit(do_not_specialize=["segments", "H", "T", "N", "offset", "chunk_size", "alpha_b", "eta_b", "theta_b"])
+def gates_backward(
+    alpha, eta, theta, A_at, table_at, dA_at, dtable_at, S_at, dalpha, deta, dtheta,
+    segments, H, T, N, offset, chunk_size,
+    alpha_b, alpha_t, alpha_h, eta_b, eta_t, eta_h, theta_b, theta_t, theta_h,
+    C: tl.constexpr, M: tl.constexpr,
+):  # fmt: skip
+    """From the gradients by A and the table to those by the gates, (B, T, H) contiguous; S_at is scratch like A."""
+    mine = tl.cast(tl.program_id(0), tl.int64) * M + tl.arange(0, M)
+    exists = mine < segments
+    bh, c = mine // N, mine % N
+    b_, h = bh // H, bh % H
+    first, count = segment(c, T, offset, chunk_size)
+    alpha += b_ * alpha_b + h * alpha_h + first * alpha_t
+    eta += b_ * eta_b + h * eta_h + first * eta_t
+    theta += b_ * theta_b + h * theta_h + first * theta_t
+    s = tl.arange(0, C)
+    column = s[None, :]
+    step = tl.load(theta[:, None] + column * theta_t, mask=exists[:, None] & (column < count[:, None]), other=0.0).to(
+        tl.float32
+    )
+    inside = mine[:, None] * (C * C) + column
+    table = mine * (4 * C)
+
+    S = tl.zeros((M, C), tl.float32)
+    for t in range(0, C):
+        carry = tl.load(eta + t * eta_t, mask=exists & (t < count), other=1.0).to(tl.float32)
+        S = tl.where(column == t, step, carry[:, None] * S)
+        tl.store(S_at + inside + t * C, S, mask=exists[:, None])
+    tl.debug_barrier()  # other threads read what these wrote
+
+    dS = tl.load(dtable_at + table[:, None] + 3 * C + column, mask=exists[:, None], other=0.0)  # by D_n
+    dW = tl.zeros((M, C), tl.float32)
+    de = tl.load(dtable_at + table + 2 * C + C - 1, mask=exists, other=0.0)
+    da, db = tl.zeros((M,), tl.float32), tl.zeros((M,), tl.float32)
+    dstep = tl.zeros((M, C), tl.float32)
+    for i in range(0, C):
+        t = C - 1 - i
+        real, earlier = exists & (t < count), exists & (t > 0)
+        keep = 1 - tl.load(alpha + t * alpha_t, mask=real, other=0.0).to(tl.float32)
+        carry = tl.load(eta + t * eta_t, mask=real, other=1.0).to(tl.float32)
+        writes = real.to(tl.float32)
+        dW += tl.load(dA_at + inside + t * C, mask=exists[:, None] & (column <= t), other=0.0)
+        dS += writes[:, None] * dW
+        db += tl.load(dtable_at + table + t, mask=exists, other=0.0)
+        da += tl.load(dtable_at + table + C + t, mask=exists, other=0.0)
+        de += writes * da
+        dstep = tl.where(column == t, dS, dstep)
+        W_before = tl.load(A_at + inside + (t - 1) * C, mask=earlier[:, None], other=0.0)
+        S_before = tl.load(S_at + inside + (t - 1) * C, mask=earlier[:, None], other=0.0)
+        b_before = tl.load(table_at + table + t - 1, mask=earlier, other=1.0)
+        a_before = tl.load(table_at + table + C + t - 1, mask=earlier, other=0.0)
+        e_before = tl.load(table_at + table + 2 * C + t - 1, mask=earlier, other=1.0)
+        dkeep = tl.sum(dW * W_before, axis=1) + da * a_before + db * b_before
+        dcarry = tl.sum(dS * S_before, axis=1) + de * e_before
+        at = (b_ * T + first + t) * H + h
+        tl.store(dalpha + at, -dkeep, mask=real)
+        tl.store(deta + at, dcarry, mask=real)
+        dW = tl.where(column == t, 0.0, keep[:, None] * dW)
+        dS = tl.where(column == t, 0.0, carry[:, None] * dS)
+        db, da, de = keep * db, keep * da, carry * de
+    at = (b_[:, None] * T + first[:, None] + column) * H + h[:, None]
+    tl.store(dtheta + at, dstep, mask=exists[:, None] & (column < count[:, None]))
