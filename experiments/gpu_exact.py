@@ -1,0 +1,418 @@
+"""The GPU checks of what the kernels compute: exact, repeatable, at any size and in every way they are called."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gpu_common import (
+    SEQUENCES,
+    Case,
+    Problem,
+    Row,
+    Setup,
+    Tensors,
+    compared,
+    everything,
+    exact,
+    first_line,
+    halves,
+    launched,
+    launches,
+    make,
+    scan,
+    verdict,
+    where_it_fits,
+)
+from torch import Tensor
+
+from titans_ts.kernels import MemoryState, memory_scan
+
+# The largest error of a value and of a gradient, over that tensor's largest entry.
+LIMITS = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (1e-2, 2e-2), torch.float16: (1e-2, 2e-2)}
+STARTS = (("zero", None), ("init", 5), ("zero", 5), ("init", None), ("zero", 0))  # forgetting, the state's offset
+REPEATS = 20
+LENGTHS = range(33, 97, 7)
+ODD_HEAD = 48  # of a size that nothing else here has, so that its kernels are not yet compiled
+FAR_ELEMENTS = 2**31  # where 32-bit offsets end
+
+
+def problems(setup: Setup) -> list[Problem]:
+    """Every size and dtype, each with one way to start; then every way to start at the sizes most used."""
+    if setup.smoke:
+        kinds = [torch.float32] if setup.interpreted else [torch.float32, torch.bfloat16]
+        sizes = [(depth, 16, 16, dtype) for depth, dtype in product((1, 2), kinds)]
+        return [_started(size, STARTS[i]) for i, size in enumerate(sizes)]
+    dtypes = (torch.float32, torch.bfloat16)
+    sizes = [
+        size
+        for depth, dims in ((1, (32, 64, 128)), (2, (32, 64)))
+        for size in product((depth,), (16, 32, 64), dims, dtypes)
+    ]
+    found = [_started(size, STARTS[i % len(STARTS)]) for i, size in enumerate(sizes)]
+    found += [
+        _started((depth, chunk, 64, torch.bfloat16), start) for depth, chunk, start in product((1, 2), (16, 64), STARTS)
+    ]
+    found += [_started((depth, 32, 64, torch.float16), ("init", 5)) for depth in (1, 2)]
+    return list(dict.fromkeys(found))
+
+
+def _started(size: tuple[int, int, int, torch.dtype], start: tuple[str, int | None]) -> Problem:
+    depth, chunk, head_dim, dtype = size
+    decay_to, offset = start
+    steps = (2 if head_dim < 32 else 9) * chunk + 5  # several groups of chunks, and a ragged last one
+    shape: dict[str, Any] = dict(depth=depth, chunk_size=chunk, head_dim=head_dim, steps=steps)
+    return Problem(**shape, dtype=dtype, decay_to=decay_to, offset=offset)
+
+
+def exactness(setup: Setup) -> Iterator[Case]:
+    """Against float64, with every launch setting; then the exact vectors in float32."""
+    for seed, problem in enumerate(problems(setup)):
+        yield Case(str(problem), partial(_exactness, setup, problem, seed))
+    for path in sorted(setup.oracle.glob("*.npz")) if setup.oracle else ():
+        if np.load(path)["depth"].item() <= 2:
+            yield Case(path.stem, partial(_vector, setup, path))
+
+
+def _exactness(setup: Setup, problem: Problem, seed: int) -> Iterator[Row]:
+    x = make(problem, setup.device, seed)
+    expected = exact(problem, x)
+    for launch in launches(problem, setup.backend):
+        try:
+            with launched(launch):
+                found = everything(problem, x, setup.backend)
+            yield from compared(str(problem), found, expected, LIMITS[problem.dtype], str(launch or ""))
+        except Exception as failure:  # the next setting may do
+            yield Row(str(problem), ok="FAIL", note=f"{launch}: {first_line(failure)}")
+            if setup.device.type == "cuda":
+                torch.cuda.synchronize()  # raises where nothing more can run in this process
+
+
+def _vector(setup: Setup, path: Path) -> list[Row]:
+    with np.load(path) as file:
+        vector = {name: torch.from_numpy(file[name]).to(setup.device) for name in file if file[name].dtype.kind == "f"}
+        options: dict[str, Any] = {name: file[name].item() for name in ("depth", "chunk_size", "offset_in", "decay_to")}
+    depth, offset = range(options["depth"]), options["offset_in"]
+    x = {n.removeprefix("in_"): value.float().requires_grad_() for n, value in vector.items() if n.startswith("in_")}
+
+    def group(prefix: str) -> tuple[Tensor, ...]:
+        return tuple(x[f"{prefix}{i}"] for i in depth)
+
+    state, weights = None, group("W")
+    if "S0" in x:
+        start = group("Wstart") if offset else weights
+        state = MemoryState(weights=weights, momentum=group("S"), chunk_start=start, offset=offset)
+        weights = group("Winit") if "Winit0" in x else tuple(w[0].detach() for w in weights)
+    how: dict[str, Any] = dict(chunk_size=options["chunk_size"], decay_to=options["decay_to"], backend=setup.backend)
+    q, k, v, alpha, eta, theta = (x[name] for name in SEQUENCES)
+    y, after = memory_scan(q, k, v, alpha, eta, theta, weights, state=state, return_state=True, **how)
+    values = {"y": y}
+    for i in depth:
+        values |= {f"W{i}_final": after.weights[i], f"S{i}_final": after.momentum[i]}
+    cotangents = [vector[f"cot_{name}"].float() for name in values]
+    gradients = torch.autograd.grad(
+        list(values.values()), list(x.values()), cotangents, allow_unused=True, materialize_grads=True
+    )
+    found = {**values, **{f"gradient by {name}": g for name, g in zip(x, gradients, strict=True)}}
+    expected = {name: vector[f"out_{name}"] for name in values}
+    expected |= {f"gradient by {name}": vector[f"grad_{name}"] for name in x}
+    return compared(f"vector {path.stem}", found, expected, LIMITS[torch.float32])
+
+
+def repeatability(setup: Setup) -> Iterator[Case]:
+    """The same to the bit every time."""
+    for depth, chunk in product((1, 2), (16,) if setup.smoke else (16, 64)):
+        head_dim, steps = (16, 2 * chunk + 5) if setup.smoke else (64, 16 * chunk + 5)
+        size: dict[str, Any] = dict(depth=depth, chunk_size=chunk, head_dim=head_dim, steps=steps)
+        problem = Problem(**size, batch=2 if setup.smoke else 32, dtype=setup.half, decay_to="init", offset=5)
+        yield Case(str(problem), partial(_repeats, setup, problem))
+
+
+def _repeats(setup: Setup, problem: Problem) -> Iterator[Row]:
+    x = make(problem, setup.device)
+    repeats = 2 if setup.smoke else REPEATS
+    for launch in launches(problem, setup.backend):
+        with launched(launch):
+            first = everything(problem, x, setup.backend)
+            differ: set[str] = set()
+            for _ in range(repeats - 1):
+                again = everything(problem, x, setup.backend)
+                differ |= {name for name in first if not torch.equal(first[name], again[name])}
+        words = "; ".join(filter(None, (", ".join(sorted(differ)), str(launch or ""))))
+        yield Row(str(problem), len(differ), "tensors", f"0 differ in {repeats}", verdict(not differ), note=words)
+
+
+def grid(setup: Setup) -> Iterator[Case]:
+    """65,600 batch x heads equal two halves to the bit: more than a grid's second axis holds."""
+    for depth in (1, 2):
+        size: dict[str, Any] = dict(
+            depth=depth, chunk_size=16, head_dim=16, steps=3, batch=8 if setup.smoke else 16_400, heads=4
+        )
+        problem = Problem(**size, dtype=torch.float32)
+        yield Case(str(problem), partial(_halves, setup, problem))
+
+
+def _halves(setup: Setup, problem: Problem) -> list[Row]:
+    x = make(problem, setup.device)
+    whole = everything(problem, x, setup.backend)
+    parts = [everything(part, half, setup.backend) for part, half in halves(problem, x)]
+    # The gradient by what the batch shares is a sum, and so differs by its order.
+    shared = {name for name in whole if name.startswith("gradient by weights.")}
+    expected = {name: torch.cat([part[name] for part in parts]) for name in whole if name not in shared}
+    sums = {name: parts[0][name] + parts[1][name] for name in shared}
+    name = f"{problem.batch * problem.heads:,} batch x heads, depth {problem.depth}"
+    return [
+        *compared(name, whole, expected, (0, 0)),
+        *compared(f"{name}, by the weights", whole, sums, (0, 1e-4)),
+    ]
+
+
+def far(setup: Setup) -> Iterator[Case]:
+    """More than 2^31 elements in each sequence: the last sample is what it is alone."""
+    for problem, gradients in product(far_problems(setup), (False, True)):
+        name = f"{problem}{', gradients' if gradients else ''}"
+        yield Case(name, partial(where_it_fits, name, partial(_last_sample, setup, problem, gradients, name)))
+
+
+def far_problems(setup: Setup) -> list[Problem]:
+    batch, heads = (2, 2) if setup.smoke else (64, 16)
+    found = []
+    for depth, head_dim in ((1, 128), (2, 64)):
+        steps = 40 if setup.smoke else FAR_ELEMENTS // (batch * heads * head_dim) + 64
+        size: dict[str, Any] = dict(depth=depth, head_dim=head_dim, steps=steps, batch=batch, heads=heads)
+        found.append(Problem(**size, chunk_size=64, dtype=setup.half))
+    return found
+
+
+def _last_sample(setup: Setup, problem: Problem, gradients: bool, name: str) -> list[Row]:
+    alone = replace(problem, batch=1)
+    one = {n: value for n, value in make(alone, setup.device).items() if n in SEQUENCES or n.startswith("weights.")}
+    many = {n: value if n.startswith("weights.") else _rolled(value, problem.batch) for n, value in one.items()}
+    found, expected = (_of_last(p, x, setup, gradients) for p, x in ((problem, many), (alone, one)))
+    equal = all(torch.equal(found[n], expected[n]) for n in expected)
+    elements = problem.tokens * problem.heads * problem.head_dim
+    words = f"{elements / FAR_ELEMENTS:.3f} x 2^31 elements; {'equal' if equal else 'not equal'} to the bit"
+    del many
+    gc.collect()
+    return compared(name, found, expected, LIMITS[problem.dtype], words)
+
+
+def _rolled(sample: Tensor, batch: int) -> Tensor:
+    """(batch, ...): every sample another one, the last as given."""
+    out = sample.new_empty(batch, *sample.shape[1:])
+    for i in range(batch):
+        out[i] = sample[0].roll(batch - 1 - i, 0)
+    return out
+
+
+def _of_last(problem: Problem, x: Tensors, setup: Setup, gradients: bool) -> Tensors:
+    leaves = {n: value.requires_grad_(gradients and n in SEQUENCES) for n, value in x.items()}
+    with torch.set_grad_enabled(gradients):
+        y = scan(problem, leaves, setup.backend)
+    if not gradients:
+        return {"y": y[-1:]}
+    names = [n for n in leaves if n in SEQUENCES]
+    by = torch.autograd.grad(y, [leaves[n] for n in names], y.detach())
+    return {"y": y[-1:].detach(), **{f"gradient by {n}": g[-1:] for n, g in zip(names, by, strict=True)}}
+
+
+def lengths(setup: Setup) -> Iterator[Case]:
+    """Ten lengths are one compilation."""
+    for depth in (1, 2):
+        yield Case(f"ten lengths, depth {depth}", partial(_lengths, setup, depth))
+
+
+def _lengths(setup: Setup, depth: int) -> list[Row]:
+    from triton import knobs
+
+    size: dict[str, Any] = dict(depth=depth, chunk_size=32, head_dim=ODD_HEAD, dtype=setup.half)
+    compiled: list[str] = []
+    before = knobs.runtime.jit_post_compile_hook
+    knobs.runtime.jit_post_compile_hook = lambda **call: compiled.append(str(call.get("repr")))
+    try:
+        counts = []
+        for steps in LENGTHS[:2] if setup.smoke else LENGTHS:
+            problem = Problem(**size, steps=steps)
+            everything(problem, make(problem, setup.device, extremes=False), setup.backend)
+            counts.append(len(compiled))
+    finally:
+        knobs.runtime.jit_post_compile_hook = before
+    name = f"{len(counts)} lengths, depth {depth}"
+    if not counts[0]:
+        return [Row(name, note="nothing was compiled here at all, so nothing is shown")]
+    later = counts[-1] - counts[0]
+    words = f"{counts[0]} at the first length" + (f"; then {compiled[counts[0]][:150]}" if later else "")
+    return [Row(f"{name}: compiled after the first", later, "kernels", "0", verdict(later == 0), note=words)]
+
+
+def use(setup: Setup) -> Iterator[Case]:
+    """Every way of calling gives what the plain call gives."""
+    for depth in (1, 2):
+        size: dict[str, Any] = dict(depth=depth, chunk_size=16, head_dim=16 if setup.smoke else 32, steps=37)
+        problem = Problem(**size, dtype=setup.half)
+        for name, check in USES.items():
+            yield Case(f"{name}, depth {depth}", partial(check, f"{name}, depth {depth}", setup, problem))
+
+
+def _inputs(setup: Setup, problem: Problem) -> tuple[Tensors, Tensors]:
+    """Inputs, and what the plain call gives for them: y and gradients under the cotangent of y alone."""
+    x = make(problem, setup.device)
+    return x, _plain(problem, x, x["cotangent.y"], setup)
+
+
+def _plain(problem: Problem, x: Tensors, cotangent: Tensor, setup: Setup) -> Tensors:
+    leaves = _leaves(x)
+    return _with_gradients(scan(problem, leaves, setup.backend), leaves, cotangent)
+
+
+def _leaves(x: Tensors) -> Tensors:
+    return {n: value.detach().requires_grad_() for n, value in x.items() if not n.startswith("cotangent.")}
+
+
+def _with_gradients(y: Tensor, leaves: Tensors, cotangent: Tensor) -> Tensors:
+    gradients = torch.autograd.grad(y, list(leaves.values()), cotangent)
+    return {"y": y.detach(), **{f"gradient by {n}": g for n, g in zip(leaves, gradients, strict=True)}}
+
+
+def _compile(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    if setup.device.type != "cuda":
+        return [Row(name, note="skipped: needs a GPU")]
+    x, expected = _inputs(setup, problem)
+    leaves = _leaves(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = torch.compile(lambda x: scan(problem, x, setup.backend) * 1, fullgraph=True)(leaves)
+        found = _with_gradients(y, leaves, x["cotangent.y"])
+    return compared(name, found, expected, (0, 0))
+
+
+def _autocast(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    problem = replace(problem, dtype=torch.float32)
+    x, expected = _inputs(setup, problem)
+    leaves = _leaves(x)
+    with torch.autocast(setup.device.type, torch.bfloat16):
+        y = scan(problem, leaves, setup.backend)
+    return compared(name, _with_gradients(y, leaves, x["cotangent.y"]), expected, (0, 0))
+
+
+def _inference(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    x, expected = _inputs(setup, problem)
+    with torch.inference_mode():
+        found = {"y": scan(problem, x, setup.backend)}
+    return compared(name, found, {"y": expected["y"]}, (0, 0))
+
+
+def _cuda_graph(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    """Captured on other inputs than it is replayed on."""
+    if setup.device.type != "cuda":
+        return [Row(name, note="skipped: needs a GPU")]
+    x, expected = _inputs(setup, problem)
+    static = make(problem, setup.device, seed=1)
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(2):
+            _plain(problem, static, static["cotangent.y"], setup)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = _plain(problem, static, static["cotangent.y"], setup)
+    for n, value in static.items():
+        value.copy_(x[n])
+    graph.replay()
+    torch.cuda.synchronize()
+    return compared(name, found, expected, (0, 0))
+
+
+def _double_backward(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    if setup.backend != "triton":
+        return [Row(name, note=f"skipped: {setup.backend} has second derivatives")]
+    x = make(problem, setup.device)
+    q = x["q"].requires_grad_()
+    y = scan(problem, x, setup.backend)
+    try:
+        (gradient,) = torch.autograd.grad(y.float().square().sum(), q, create_graph=True)
+        torch.autograd.grad(gradient.float().square().sum(), q)
+    except RuntimeError as failure:
+        return [Row(name, target="raises", ok="ok", note=first_line(failure))]
+    return [Row(name, target="raises", ok="FAIL", note="a gradient of the gradient was given")]
+
+
+def _own_device(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    if setup.device.type != "cuda" or torch.cuda.device_count() < 2:
+        return [Row(name, note="skipped: needs two GPUs")]
+    _, expected = _inputs(setup, problem)
+    other = replace(setup, device=torch.device("cuda", 1))
+    x = {n: value.to(other.device) for n, value in make(problem, setup.device).items()}
+    found = {n: value.to(setup.device) for n, value in _plain(problem, x, x["cotangent.y"], other).items()}
+    return compared(name, found, expected, (0, 0))
+
+
+def _poisoned(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    """Inputs that lie in larger tensors, between NaN."""
+    x, expected = _inputs(setup, problem)
+    for n in (*SEQUENCES, "cotangent.y"):
+        room = x[n].new_full((x[n].shape[0], problem.steps + 64, *x[n].shape[2:]), float("nan"))
+        room[:, 32 : 32 + problem.steps] = x[n]
+        x[n] = room[:, 32 : 32 + problem.steps]
+    return compared(name, _plain(problem, x, x["cotangent.y"], setup), expected, (0, 0))
+
+
+def _strided(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    """Heads ahead of steps in memory, as a transposed layout has them, and features last or not."""
+    x, expected = _inputs(setup, problem)
+    for n in (*SEQUENCES, "cotangent.y"):
+        x[n] = x[n].transpose(1, 2).contiguous().transpose(1, 2)
+    x["v"] = x["v"].mT.contiguous().mT
+    return compared(name, _plain(problem, x, x["cotangent.y"], setup), expected, (0, 0))
+
+
+def _cotangents(name: str, setup: Setup, problem: Problem) -> list[Row]:
+    """`y.sum()` gives an expanded cotangent, a concatenation a slice of a larger one."""
+    x, _ = _inputs(setup, problem)
+    ones = torch.ones_like(x["q"])
+    expected = _plain(problem, x, ones, setup)
+    leaves = _leaves(x)
+    rows = []
+    for kind in ("sum", "concatenation"):
+        y = scan(problem, leaves, setup.backend)
+        total = y.sum() if kind == "sum" else torch.cat([y, torch.zeros_like(y)], dim=-1).sum()
+        gradients = torch.autograd.grad(total, list(leaves.values()))
+        found = {f"gradient by {n}": g for n, g in zip(leaves, gradients, strict=True)}
+        rows += compared(f"{name}, {kind}", found, {n: expected[n] for n in found}, (0, 0))
+    return rows
+
+
+USES = {
+    "torch.compile": _compile,
+    "autocast": _autocast,
+    "inference mode": _inference,
+    "CUDA graph": _cuda_graph,
+    "double backward": _double_backward,
+    "the tensor's own device": _own_device,
+    "poisoned surroundings": _poisoned,
+    "strided": _strided,
+    "cotangent": _cotangents,
+}
+
+
+def compilations(setup: Setup) -> tuple[list[Problem], list[Problem]]:
+    """What the sections above compile: with a state to return, and without."""
+    others = [
+        Problem(depth=depth, chunk_size=chunk, head_dim=head_dim, dtype=dtype, steps=steps, heads=heads)
+        for depth in (1, 2)
+        for head_dim, chunk, dtype, steps, heads in ((16, 16, torch.float32, 3, 4), (ODD_HEAD, 32, setup.half, 33, 2))
+    ]
+    plain = [
+        Problem(depth=depth, chunk_size=16, head_dim=32, dtype=dtype, steps=37)
+        for depth, dtype in product((1, 2), (setup.half, torch.float32))
+    ]
+    return [*problems(setup), *others], [*plain, *(replace(problem, batch=2) for problem in far_problems(setup))]
