@@ -105,6 +105,58 @@ def test_month_starts_are_inferred_from_four_labels():
     assert calendar.labels(np.array([652, 653])).astype(str).tolist() == ["2024-05-01", "2024-06-01"]
 
 
+FIXED_OFFSETS = [pd.offsets.Day, pd.offsets.Hour, pd.offsets.Minute, pd.offsets.Second]
+FIXED_OFFSETS += [pd.offsets.Milli, pd.offsets.Micro, pd.offsets.Nano]
+SUPPORTED = [kind(n) for kind in FIXED_OFFSETS for n in (1, 7)]
+SUPPORTED += [pd.offsets.BusinessDay(n) for n in (1, 2)]
+SUPPORTED += [pd.offsets.Week(n, weekday=day) for day in range(7) for n in (1, 2)]
+SUPPORTED += [kind(n) for kind in (pd.offsets.MonthBegin, pd.offsets.MonthEnd) for n in (1, 5)]
+SUPPORTED += [
+    kind(n, startingMonth=month)
+    for kind in (pd.offsets.QuarterBegin, pd.offsets.QuarterEnd)
+    for month in range(1, 13)
+    for n in (1, 3)
+]
+SUPPORTED += [
+    kind(n, month=month)
+    for kind in (pd.offsets.YearBegin, pd.offsets.YearEnd)
+    for month in range(1, 13)
+    for n in (1, 2)
+]
+
+
+@pytest.mark.parametrize("offset", SUPPORTED, ids=lambda offset: offset.freqstr)
+@settings(max_examples=5, deadline=None)
+@given(start=st.datetimes(pd.Timestamp("1990-01-01"), pd.Timestamp("2030-01-01")), rows=st.integers(3, 12))
+def test_every_fixed_and_anchored_offset_of_pandas_is_continued(offset, start, rows):
+    whole = pd.date_range(pd.Timestamp(start).normalize(), periods=rows + 4, freq=offset, unit="ns")
+    calendar = Calendar.of(plain(whole[:rows]), offset)
+    last = calendar.steps(whole[:rows])[-1]
+    pd.testing.assert_index_equal(calendar.labels(last + np.arange(1, 5)), plain(whole[rows:]))
+
+
+KINDS_SUPPORTED = {type(offset) for offset in SUPPORTED}
+OTHERS = {kind for name in pd.offsets.__all__ if (kind := getattr(pd.offsets, name)) not in KINDS_SUPPORTED}
+
+
+@pytest.mark.parametrize("kind", sorted(OTHERS - {pd.offsets.BaseOffset, pd.offsets.Tick}, key=str))
+def test_every_other_offset_of_pandas_is_refused_by_name(kind):
+    offset = kind(months=1) if kind is pd.offsets.DateOffset else kind()
+    with pytest.raises(ValueError, match=r"`freq` '.+' is not supported; supported are fixed steps .*'YE'\.") as caught:
+        Calendar.of(pd.date_range("2024-01-01", periods=4), offset)
+    assert repr(offset.freqstr) in str(caught.value)
+
+
+def test_labels_are_located_at_the_step_before_them():
+    hours = Calendar.of(pd.date_range("1970-01-01", periods=4, freq="h"))
+    days = Calendar.of(pd.date_range("1970-01-01", periods=4, freq="D"))
+    labels = pd.to_datetime(["1970-01-01 05:00", "1970-01-01 05:30", "1970-01-03 00:00"])
+    for unit in ("us", "ns"):
+        assert [part.tolist() for part in hours.locate(labels.as_unit(unit))] == [[5, 5, 48], [False, True, False]]
+        assert [part.tolist() for part in days.locate(labels.as_unit(unit))] == [[0, 0, 2], [True, True, False]]
+    assert hours.locate(labels.as_unit("ns") + pd.Timedelta("1ns"))[1].all()
+
+
 def test_gaps_do_not_change_the_inferred_frequency():
     quarters = plain(pd.date_range("2020-03-31", periods=12, freq="QE"))
     days = plain(pd.date_range("2024-01-01", periods=40, freq="D"))

@@ -248,7 +248,6 @@ def test_a_pipeline_that_keeps_frames_scores_as_the_forecaster_alone():
         ("variant", "mac"),
         ("context", "stream"),
         ("channel_mixing", True),
-        ("missing", "ffill"),
         ("warm_start", True),
         ("checkpoint_dir", "runs"),
     ],
@@ -304,6 +303,8 @@ def test_targets_beside_the_table_are_refused():
         ("val_size", np.nan, r"a number of rows or a share in \[0, 1\), got nan"),
         ("precision", "x", r"one of \('float32', 'bfloat16'\), got 'x'"),
         ("device", "nonsense", "got 'nonsense'"),
+        ("missing", "mean", r"one of \('error', 'interpolate', 'ffill'\), got 'mean'"),
+        ("missing", ["ffill"], r"one of \('error', 'interpolate', 'ffill'\), got \['ffill'\]"),
     ],
 )
 def test_parameters_out_of_range_are_named(name, value, words):
@@ -339,7 +340,7 @@ def test_a_horizon_longer_than_the_data_names_the_longest_series():
         ),
         (lambda a: pd.concat([a, a[3:4]]), "the table has more than one row at 2024-01-01 03:00:00"),
         (lambda a: a[:2], "the table has 2 rows; at least 3 are needed"),
-        (lambda a: a.set_axis(a.index.astype(str)), "time labels must be dates, periods or integers"),
+        (lambda a: a.set_axis([f"row {i}" for i in range(ROWS)]), "time labels must be dates, periods or integers"),
     ],
     ids=["missing", "infinite", "gap", "duplicate", "short", "text"],
 )
@@ -349,7 +350,7 @@ def test_tables_that_cannot_be_learnt_from_say_where(change, words):
 
 
 def test_other_tables_are_refused_with_their_remedy(trained):
-    polars = type("DataFrame", (), {"__module__": "polars.dataframe.frame"})()
+    lazy = type("LazyFrame", (), {"__module__": "polars.lazyframe.frame"})()
     for call in (tiny().fit, trained.predict, trained.score):
-        with pytest.raises(TypeError, match=r"got polars.dataframe.frame.DataFrame; use `.to_pandas\(\)`"):
-            call(polars)
+        with pytest.raises(TypeError, match=r"got polars.lazyframe.frame.LazyFrame; use `.collect\(\)`"):
+            call(lazy)

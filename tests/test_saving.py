@@ -102,6 +102,8 @@ KINDS = {
     "wide, integers": over(pd.Index(np.arange(ROWS + LATER) * 2 + 1)),
     "wide, nullable integers": over(pd.Index(np.arange(ROWS + LATER), dtype="Int64")),
     "wide, date column": lambda wide: wide.reset_index(),
+    "wide, text as dates": lambda wide: wide.set_axis(wide.index.strftime("%Y-%m-%d %H:%M")),
+    "wide, date objects": lambda wide: over(pd.Index(dates("D").date))(wide),
     "wide, numbered columns": named(7, 2, name="site"),
     "wide, tuples as columns": named(("a", 1), ("a", None), dtype=object, tupleize_cols=False),
     "wide, dates as columns": named(*pd.date_range("2020-02-29", periods=2), name=("when", 1), tupleize_cols=False),
@@ -417,12 +419,32 @@ def test_a_newer_model_is_neither_read_nor_overwritten(folder, newer):
     edit_manifest(folder, version=saving.VERSION + 1, titans_ts="9.9")
     before = contents(folder)
     with pytest.raises(
-        ValueError, match=r"manifest.json' must have version 1 or older, got 2, written by titans_ts 9.9"
+        ValueError, match=r"manifest.json' must have version 2 or older, got 3, written by titans_ts 9.9"
     ):
         TitansForecaster.load(folder)
     with pytest.raises(FileExistsError, match="Upgrade titans_ts"):
         newer.save(folder)
     assert contents(folder) == before
+
+
+def test_a_model_of_the_first_version_still_loads(folder, older):
+    def before_two(description: dict) -> None:
+        del description["seasonal"], description["layout"]["written"], description["layout"]["backend"]
+
+    forge(folder, before_two)
+    edit_manifest(folder, version=1)
+    assert_restored(TitansForecaster.load(folder), older)
+
+
+def test_filled_values_stay_marked(tmp_path):
+    table = noise()
+    table.iloc[[50, 59], [0, 1]] = np.nan
+    saved = tiny(missing="interpolate").fit(table)
+    assert saved.panel_.observed.sum() == 20  # of 24, two rows missing in both columns
+    saved.save(tmp_path / "model")
+    loaded = TitansForecaster.load(tmp_path / "model")
+    assert_restored(loaded, saved)
+    assert np.array_equal(loaded.panel_.observed, saved.panel_.observed)
 
 
 def halve(path: Path):

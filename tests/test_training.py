@@ -454,3 +454,37 @@ def test_an_epoch_draws_no_more_windows_than_it_may() -> None:
     assert len(train) > 40
     history = fit_network(quick(), train, validation, config(batch_size=8, most_windows=40, max_epochs=2, checks=1))
     assert [check.step for check in history.checks] == [0, 5, 10]
+
+
+# Rows that were filled in
+
+
+def filled(value: float) -> Windows:
+    """Training windows whose last row was not there; no past reaches it."""
+    values = np.sin(np.arange(ROWS) / 3)
+    values[TRAIN_ROWS - 1] = value
+    return Windows(
+        *(torch.from_numpy(values).float(), np.array([ROWS]), np.array([0])),
+        lookback=LOOKBACK,
+        horizon=HORIZON,
+        first=np.array([LOOKBACK]),
+        last=np.array([TRAIN_ROWS]),
+        observed=np.arange(ROWS) != TRAIN_ROWS - 1,
+    )
+
+
+def test_what_stands_in_a_filled_row_of_the_future_trains_nothing() -> None:
+    networks = [make(), make()]
+    for network, value in zip(networks, (0.0, 1e6), strict=True):
+        fit_network(network, filled(value), None, config(max_epochs=1))
+    assert same(*map(weights, networks))
+    assert not same(weights(networks[0]), weights(make()))
+
+
+def test_an_error_is_the_mean_over_the_rows_that_were_there() -> None:
+    network, windows = make(), filled(1e6)
+    batch = all_windows(windows)
+    assert batch.known.sum() == batch.known.numel() - 1  # the last window's last row
+    error = (network(batch.past, batch.step, batch.series, batch.mask) - batch.future)[batch.known]
+    assert evaluate(network, windows) == pytest.approx(error.square().mean().item(), rel=1e-5)
+    assert evaluate(network, windows, loss="mae") == pytest.approx(error.abs().mean().item(), rel=1e-5)

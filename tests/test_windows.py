@@ -245,3 +245,80 @@ def test_shuffling_draws_no_more_than_it_may_and_none_twice() -> None:
     drawn = torch.cat([batch.past[:, 0, 0] for batch in windows.shuffled(4, generator, 6)]).tolist()
     assert len(set(drawn)) == len(drawn) == 6
     assert set(drawn) <= set(together(windows).past[:, 0, 0].tolist())
+
+
+# Values that were filled in
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lengths=st.lists(st.integers(3, 14), min_size=1, max_size=4),
+    lookback=st.integers(1, 5),
+    horizon=st.integers(1, 4),
+    data=st.data(),
+)
+def test_windows_ask_for_nothing_that_was_filled(lengths, lookback, horizon, data) -> None:
+    total = sum(lengths)
+    observed = np.array(data.draw(st.lists(st.booleans(), min_size=total, max_size=total)))
+    series = Series.of(lengths)
+    first = np.array([data.draw(st.integers(0, n)) for n in lengths])
+    offsets = np.cumsum(lengths) - lengths
+    every = [(i, origin) for i, n in enumerate(lengths) for origin in range(first[i], n - horizon + 1)]
+
+    def future(i: int, origin: int) -> np.ndarray:
+        return observed[offsets[i] + origin : offsets[i] + origin + horizon]
+
+    expected = [(i, t) for i, t in every if (t == 0 or observed[offsets[i] + t - 1]) and future(i, t).any()]
+    whole = [(i, t) for i, t in expected if future(i, t).all()]
+
+    def make() -> Windows:
+        how = dict(lookback=lookback, horizon=horizon, first=first, last=np.array(lengths), observed=observed)
+        return Windows(series.values, series.lengths, series.starts, **how)
+
+    if not expected:
+        with pytest.raises(ValueError, match="No series has"):
+            make()
+        return
+    windows = make()
+    for these, found in ((expected, windows), (whole, windows.whole)):
+        if not these:
+            assert found is None
+            continue
+        assert len(found) == len(these) <= len(every)
+        batch = together(found)
+        assert [(s.item(), step.item() + lookback) for s, step in zip(batch.series[:, 0], batch.step, strict=True)] == [
+            (i, series.starts[i] + origin) for i, origin in these
+        ]
+        for n, (i, origin) in enumerate(these):
+            assert batch.future[n, :, 0].tolist() == [1000 * i + row + 1 for row in range(origin, origin + horizon)]
+            if found is windows:
+                assert batch.known[n, :, 0].tolist() == future(i, origin).tolist()
+            else:
+                assert batch.known is None
+
+
+def test_without_a_known_row_after_a_known_one_the_error_says_so() -> None:
+    series, observed = Series.of([6]), np.array([True, True, False, False, True, False])
+    how = dict(lookback=2, horizon=1, first=np.array([2]), last=np.array([5]), observed=observed)
+    with pytest.raises(ValueError, match="a row to forecast that was there, after one that was; fill fewer"):
+        Windows(series.values, series.lengths, series.starts, **how)
+
+
+def test_what_was_filled_makes_neither_scale_nor_profile() -> None:
+    values, lengths = whole(np.array([1.0, 3.0, 99.0, 5.0]), np.array([-2.0, 99.0, 2.0]))
+    observed = values != 99
+    scaler = Scaler.fit(values, lengths, lengths, observed)
+    np.testing.assert_allclose(scaler.mean, [3, 0])
+    np.testing.assert_allclose(scaler.std, [math.sqrt(8 / 3), 2])
+    found = profiles(values, lengths, np.array([0, 0]), lengths, 2, observed)
+    assert found.tolist() == [[1, 4], [0, 0]]
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-120, 1e120, 1e200, 1e299])
+def test_extreme_sizes_keep_their_shape(size: float) -> None:
+    wave = np.sin(np.arange(50.0))
+    plain, lengths = whole(wave)
+    scaler = Scaler.fit(size * plain, lengths, lengths)
+    expected = Scaler.fit(plain, lengths, lengths).transform(plain, lengths)
+    np.testing.assert_allclose(scaler.transform(size * plain, lengths), expected, rtol=1e-12)
+    np.testing.assert_allclose(scaler.inverse(expected[None])[0], size * plain, rtol=0, atol=1e-14 * size)

@@ -102,16 +102,29 @@ class Calendar:
         ValueError
             If a label is not on the grid.
         """
-        if _family(labels) != _family(self.dtype):
-            raise ValueError(f"time labels must have dtype {self.dtype} as before, got {labels.dtype}.")
-        steps = (self._ordinals(labels) - self.anchor) // self.span
-        off = np.asarray(self.labels(steps) != labels)
+        steps, off = self.locate(labels)
         if off.any():
             label = show(labels[int(off.argmax())])
             raise ValueError(
                 f"time label {label} is not on the grid of {self.freq!r}; move it or pass the right `freq`."
             )
         return steps
+
+    def locate(self, labels: pd.Index) -> tuple[np.ndarray, np.ndarray]:
+        """The absolute step at or before each label, int64, and which labels are not on the grid, bool.
+
+        Raises
+        ------
+        ValueError
+            If the labels are of another family, such as dates without a time zone.
+        """
+        if _family(labels) != _family(self.dtype):
+            raise ValueError(f"time labels must have dtype {self.dtype} as before, got {labels.dtype}.")
+        if self.counts in ("integer", "period") or (self.counts == "instant" and labels.unit == _unit(self.dtype)):
+            steps, rest = np.divmod(self._ordinals(labels) - self.anchor, self.span)
+            return steps, rest != 0
+        steps = (self._ordinals(labels) - self.anchor) // self.span
+        return steps, np.asarray(self.labels(steps) != labels)
 
     def labels(self, steps: np.ndarray) -> pd.Index:
         """The labels of absolute step numbers: the inverse of `steps`."""

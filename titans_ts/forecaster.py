@@ -19,12 +19,13 @@ from .checks import as_flag, as_whole, find_device, refuse_targets
 from .defaults import cut, defaults_for
 from .frames import Panel, read_table
 from .model import ModelConfig
+from .rolling import roll_forward, to_scale
 from .saving import load_model, save_model
+from .splits import first_rows, split_rows
 from .start import started_network
-from .training import EVALUATION_BATCH, TrainConfig, fit_network
+from .training import TrainConfig, fit_network
 from .windows import Scaler, Windows, profiles
 
-VALIDATION_SHARE = 0.1
 LEAST_STEPS = 300  # of training on short series, whose epochs have few
 
 # Tables whose series need no name: where it is unknown they are known by their position.
@@ -38,7 +39,6 @@ NOT_YET = {
     "variant": "lmm",
     "context": "window",
     "channel_mixing": False,
-    "missing": "error",
     "warm_start": False,
     "checkpoint_dir": None,
 }
@@ -55,11 +55,15 @@ class TitansForecaster(BaseEstimator):
         Steps forecast at a time and steps read before them; for hourly data 24 and 336, cut to what the data can
         train.
     freq : str, int or offset, optional
-        Distance of rows; inferred if None.
+        Distance of rows; if None that which all series have.
     id_col, time_col, target_col : str
         Columns of a long frame.
-    static_cols, past_cols, future_cols, variant, context, channel_mixing, missing, warm_start, checkpoint_dir
+    static_cols, past_cols, future_cols, variant, context, channel_mixing, warm_start, checkpoint_dir
         Reserved; only the default is accepted yet.
+    missing : {"error", "interpolate", "ffill"}
+        What becomes of missing values and skipped rows. Filled in, by a line or by the value before, they are read as
+        past but not learned from: no loss, scale, start or score counts them, and a window that would forecast one is
+        left out. A series begins with its first value; its end is carried forward, never filled from what comes later.
     mixer : {"memory", "attention", "mamba", "none"}
         What mixes tokens; anything but the memory is for comparison.
     n_layers, d_model, n_heads : int
@@ -86,7 +90,8 @@ class TitansForecaster(BaseEstimator):
         Validation checks, four an epoch, without a better error before training stops.
     val_size : int or float, optional
         Last rows of each series kept out of training, as a number or a share; a tenth and at least one horizon if
-        None. A series too short for that is trained on whole; where all are, training has no check.
+        None. A series too short for that, or with nothing but gaps there, is trained on whole; where all are,
+        training has no check.
     random_state : int, RandomState or None
         An int makes two fits on a CPU equal to the bit.
     device : str, optional
@@ -105,6 +110,8 @@ class TitansForecaster(BaseEstimator):
     network_ : SimbaForecaster
     scaler_ : Scaler
         Mean and standard deviation of each series' training rows.
+    seasonal_ : bool
+        Whether the network's cycle began at each series' profile, which one seen first in `predict` then has as well.
     n_features_in_ : int
         Number of series.
     feature_names_in_ : ndarray of str
@@ -209,7 +216,7 @@ class TitansForecaster(BaseEstimator):
         ----------
         df : DataFrame, Series or ndarray of shape (rows, channels)
             Long (`id_col`, `time_col`, `target_col`), one series (`time_col`, `target_col`), wide (times in the index
-            or in one column), a Series, or an array; pandas and NumPy. Not changed.
+            or in one column), a Series, or an array; of pandas, polars or NumPy. Not changed.
         y : None
             For scikit-learn's sake.
 
@@ -240,30 +247,30 @@ class TitansForecaster(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         config = self._model_config(panel, lookback, horizon, defaults.cycle)
 
-        train_rows, validated = self._split(panel, horizon)
-        scaler = Scaler.fit(panel.values, panel.lengths, train_rows)
-        scaled = scaler.transform(panel.values, panel.lengths)
-        values = torch.from_numpy(scaled.astype(np.float32)).to(device)
-        series = values, panel.lengths, panel.starts
-        first = _first(train_rows, lookback, horizon)
-        train = Windows(*series, lookback=lookback, horizon=horizon, first=first, last=train_rows)
+        train_rows, validated = split_rows(panel, horizon, self.val_size)
+        scaler = Scaler.fit(panel.values, panel.lengths, train_rows, panel.observed)
+        scaled = to_scale(panel, scaler)
+        series = torch.from_numpy(scaled.astype(np.float32)).to(device), panel.lengths, panel.starts
+        how: dict[str, Any] = dict(lookback=lookback, horizon=horizon, observed=panel.observed)
+        train = Windows(*series, first=first_rows(panel, train_rows, lookback, horizon), last=train_rows, **how)
         validation = None
         if validated.any():
-            last = np.where(validated, panel.lengths, 0)
-            validation = Windows(*series, lookback=lookback, horizon=horizon, first=train_rows, last=last)
+            validation = Windows(*series, first=train_rows, last=np.where(validated, panel.lengths, 0), **how)
         train_config = self._train_config(len(train), seed, device)
 
         profile = None
         if config.cycle:
-            profile = torch.from_numpy(profiles(scaled, panel.lengths, panel.starts, train_rows, config.cycle))
+            rows = panel.lengths, panel.starts, train_rows
+            profile = torch.from_numpy(profiles(scaled, *rows, config.cycle, panel.observed))
         network = started_network(config, train, validation, profile, seed)
+        seasonal = network.cycle is not None and bool(network.cycle.profile.any())
         history = fit_network(network, train, validation, train_config)
 
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.horizon_, self.lookback_, self.freq_ = horizon, lookback, panel.calendar.freq
         self.network_, self.history_, self.scaler_ = network, history, scaler
-        self.n_features_in_ = panel.n_series
+        self.n_features_in_, self.seasonal_ = panel.n_series, seasonal
         if panel.feature_names is not None:
             self.feature_names_in_ = panel.feature_names
         self.panel_ = panel.tail(lookback)
@@ -280,16 +287,18 @@ class TitansForecaster(BaseEstimator):
             Steps ahead; the trained horizon if None. Past it the forecast rolls forward in blocks. A table here is
             taken for `df`.
         df : table of a kind that `fit` takes, optional
-            Forecast from the end of these rows instead: later or other rows of the series fitted, or of some of
-            them. Rows short of a lookback are padded. An array has no times: its first row counts as the first step,
-            as in `fit`, which matters to a model with a cycle.
+            Forecast from the end of these rows instead: later or other rows of the series fitted, of some of them, or
+            of others. Rows short of a lookback are padded. A series that was not fitted is seen at the scale of the
+            rows given here, all of them, and less their own season once they cover one. An array has no times: its
+            first row counts as the first step, as in `fit`, which matters to a model with a cycle.
         level, quantiles, future
             Reserved.
 
         Returns
         -------
         DataFrame, Series or ndarray of the kind of the table it continues
-            One row per step, or per series and step, in the units of the data; a long frame's column is "Titans".
+            One row per step, or per series and step, in the units of the data; a long frame's column is "Titans", and
+            its series are in the order of their ids.
 
         Raises
         ------
@@ -313,13 +322,14 @@ class TitansForecaster(BaseEstimator):
             panel, series = self.panel_, np.arange(self.n_features_in_)
         else:
             panel, series = self._context(df)
-        return panel.write(self._forecast(panel, series, steps))
+        return panel.write(roll_forward(self.network_, self.scaler_, panel, series, steps, self.seasonal_))
 
     def score(self, df: Any, y: Any = None) -> float:
         """Minus the mean squared error of forecasting `df`'s rows, each series divided by its training variance.
 
         The forecast starts at the end of the fitted data and rolls past the horizon to the last row of `df`; rows
-        must come after those fitted (the rows of an array are taken to follow at once). Greater is better.
+        must come after those fitted (the rows of an array are taken to follow at once). Rows that `missing` fills in
+        are not scored. Greater is better.
 
         Parameters
         ----------
@@ -334,6 +344,9 @@ class TitansForecaster(BaseEstimator):
         check_is_fitted(self)
         refuse_targets(y)
         panel, series = self._context(df)
+        if (series < 0).any():
+            unknown = panel.ids[series < 0].tolist()
+            raise ValueError(f"`df` has series {unknown[:5]} that were not in the data fitted; fit them first.")
         ahead = np.zeros(panel.n_series, dtype=np.int64)
         if panel.layout.kind != "array":
             ahead = panel.starts - self.panel_.ends[series]
@@ -343,9 +356,10 @@ class TitansForecaster(BaseEstimator):
                 f"`df` must come after the rows fitted, but series {which!r} overlaps them by {-ahead.min()}."
             )
         fitted = self.panel_.take(series)
-        forecast = self._forecast(fitted, series, int((ahead + panel.lengths).max()))
+        steps = int((ahead + panel.lengths).max())
+        forecast = roll_forward(self.network_, self.scaler_, fitted, series, steps, self.seasonal_)
         errors = [
-            (panel.series(i) - forecast[i, start : start + n]) / self.scaler_.std[series[i]]
+            (panel.series(i) - forecast[i, start : start + n])[panel.known(i)] / self.scaler_.std[series[i]]
             for i, (start, n) in enumerate(zip(ahead, panel.lengths, strict=True))
         ]
         return -float(np.mean(np.concatenate(errors) ** 2))
@@ -421,7 +435,8 @@ class TitansForecaster(BaseEstimator):
         return forecaster
 
     def _read(self, df: Any, **how: Any) -> Panel:
-        return read_table(df, id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, **how)
+        how.update(id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, missing=self.missing)
+        return read_table(df, **how)
 
     def _model_config(self, panel: Panel, lookback: int, horizon: int, cycle: int) -> ModelConfig:
         return ModelConfig(
@@ -459,71 +474,23 @@ class TitansForecaster(BaseEstimator):
             verbose=self.verbose,
         )
 
-    def _split(self, panel: Panel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-        """Training rows of each series, and which series have validation rows after them."""
-        lengths = panel.lengths
-        if lengths.max() < horizon + 1:
-            i = int(lengths.argmax())
-            raise ValueError(
-                f"a series needs at least `horizon` + 1 = {horizon + 1} rows to learn from, but the longest, "
-                f"{panel.ids[[i]].tolist()[0]!r}, has {lengths[i]}. Lower `horizon` or bring more rows."
-            )
-        size = VALIDATION_SHARE if self.val_size is None else self.val_size
-        whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
-        if not (whole and size >= 0) and not (isinstance(size, (float, np.floating)) and 0 <= size < 1):
-            raise ValueError(f"`val_size` must be a number of rows or a share in [0, 1), got {size!r}.")
-        rows = np.full(len(lengths), size) if whole else np.ceil(lengths * size).astype(np.int64)
-        if size > 0:
-            rows = np.maximum(rows, horizon)
-        validated = (rows > 0) & (lengths - rows >= horizon + 1)
-        return np.where(validated, lengths - rows, lengths), validated
-
     def _context(self, df: Any) -> tuple[Panel, np.ndarray]:
-        """A table to predict from, and the number of each of its series; its steps are those of the fitted calendar."""
+        """A table to predict from, and the number of each of its series, -1 for one that was not fitted.
+
+        Its steps are those of the fitted calendar.
+        """
         fitted = self.panel_
         panel = self._read(df, min_rows=1, calendar=fitted.calendar)
         kinds = {panel.layout.kind, fitted.layout.kind}
         series = fitted.ids.get_indexer(panel.ids)
         if "array" in kinds or (kinds & NAMELESS and (series < 0).any()):
-            if panel.n_series != fitted.n_series:
+            if panel.n_series == fitted.n_series:
+                return panel, np.arange(fitted.n_series)
+            if "array" in kinds:
                 raise ValueError(f"`df` must have {fitted.n_series} series as the data fitted, got {panel.n_series}.")
-            return panel, np.arange(fitted.n_series)
-        if (series < 0).any():
-            unknown = panel.ids[series < 0].tolist()
-            raise ValueError(f"`df` has series {unknown[:5]} that were not in the data fitted; fit them first.")
+        if (series < 0).all() and panel.kind_of_ids != fitted.kind_of_ids and not kinds & NAMELESS:
+            raise ValueError(
+                f"`df` must name its series as the data fitted did, by {fitted.kind_of_ids} such as "
+                f"{fitted.ids[:1].tolist()[0]!r}, got {panel.kind_of_ids} such as {panel.ids[:1].tolist()[0]!r}."
+            )
         return panel, series
-
-    @torch.no_grad()
-    def _forecast(self, panel: Panel, series: np.ndarray, steps: int) -> np.ndarray:
-        """(n_series, steps) after each series' last row, in the data's units."""
-        scaler = Scaler(self.scaler_.mean[series], self.scaler_.std[series])
-        network, lookback = self.network_, self.lookback_
-        device = network.persistent.device
-        panel = panel.tail(lookback)
-        values = torch.from_numpy(scaler.transform(panel.values, panel.lengths).astype(np.float32)).to(device)
-        contexts = Windows(
-            values,
-            *(panel.lengths, panel.starts),
-            lookback=lookback,
-            horizon=0,
-            first=panel.lengths,
-            last=panel.lengths,
-            series=series,
-        )
-        forecasts = []
-        for past, _, step, number, mask in contexts.batches(EVALUATION_BATCH):
-            blocks: list[torch.Tensor] = []
-            for _ in range(math.ceil(steps / self.horizon_)):
-                blocks.append(network(past, step, number, mask))
-                past = torch.cat([past, blocks[-1]], dim=1)[:, -lookback:]
-                step = step + self.horizon_
-                if mask is not None:
-                    mask = torch.cat([mask, torch.ones_like(blocks[-1], dtype=torch.bool)], dim=1)[:, -lookback:]
-            forecasts.append(torch.cat(blocks, dim=1)[:, :steps, 0].double().cpu().numpy())
-        return scaler.inverse(np.concatenate(forecasts))
-
-
-def _first(train_rows: np.ndarray, lookback: int, horizon: int) -> np.ndarray:
-    """The first row that a training window forecasts: after a full lookback or, in a shorter series, halfway."""
-    half = np.maximum((train_rows - horizon + 1) // 2, 1)
-    return np.where(train_rows >= lookback + horizon, lookback, half)

@@ -35,7 +35,8 @@ from torch import Tensor
 
 from . import __version__
 from .calendar import Calendar
-from .frames import Layout, Panel
+from .frames import Panel
+from .layouts import Layout
 from .model import ModelConfig, SimbaForecaster
 from .training import Check, History, seeded
 from .windows import Scaler
@@ -43,7 +44,7 @@ from .windows import Scaler
 if TYPE_CHECKING:
     from .forecaster import TitansForecaster
 
-FORMAT, VERSION = "titans_ts forecaster", 1
+FORMAT, VERSION = "titans_ts forecaster", 2  # 2 knows filled values, text as times, and seasonal_
 MANIFEST = "manifest.json"
 STALE = 3600  # seconds after which a file that no manifest names is not of a save under way
 REMEDY = "Save the model again to another path, or bring the folder back from a copy."
@@ -112,9 +113,12 @@ def _describe(forecaster: TitansForecaster) -> tuple[dict[str, Any], dict[str, T
         "layout": _fields(panel.layout),
         "carries_freq": isinstance(index, pd.DatetimeIndex) and index.freq is not None,
         "ids": _pack(panel.ids, "series names"),
+        "seasonal": forecaster.seasonal_,
         "history": {**_fields(history, but="checks"), "checks": [_fields(check) for check in history.checks]},
     }
     arrays = {"values": panel.values, "lengths": panel.lengths, "starts": panel.starts}
+    if panel.observed is not None:
+        arrays["observed"] = panel.observed
     tensors = {name: torch.tensor(array) for name, array in {**arrays, "mean": scaler.mean, "std": scaler.std}.items()}
     network = forecaster.network_.state_dict()
     return description, tensors | {f"network.{name}": value.cpu().contiguous() for name, value in network.items()}
@@ -140,6 +144,8 @@ def _restore(kind: type[_Forecaster], description: dict[str, Any], tensors: dict
     forecaster.horizon_, forecaster.lookback_, forecaster.freq_ = config.horizon, config.lookback, calendar.freq
     forecaster.network_, forecaster.history_ = network.eval(), History(checks, **_unpack_all(history))
     forecaster.scaler_, forecaster.panel_, forecaster.n_features_in_ = scaler, panel, panel.n_series
+    cycle = network.cycle
+    forecaster.seasonal_ = description.get("seasonal", cycle is not None and bool(cycle.profile.any()))  # not in 1
     if panel.feature_names is not None:
         forecaster.feature_names_in_ = panel.feature_names
     return forecaster
@@ -192,7 +198,7 @@ def _manifest(folder: Path) -> dict[str, str]:
         )
     files = files if isinstance(files, dict) else {}
     parts = [_FILE.fullmatch(name) for name in files]
-    if version != VERSION or [part and part[1] for part in parts] != ["forecaster", "weights"]:
+    if version not in range(1, VERSION + 1) or [part and part[1] for part in parts] != ["forecaster", "weights"]:
         raise ValueError(f"'{path}' must name its version and a model's two files, but was edited. {REMEDY}")
     return files
 

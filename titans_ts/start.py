@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .model import ModelConfig, SimbaForecaster
-from .training import seeded
+from .training import evaluate, seeded
 from .windows import Windows
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
@@ -62,6 +62,9 @@ def closed_form_start(
 ) -> float:
     """Set the linear path, and the cycle where its `profile` (n_series, period) helps, in place.
 
+    Only windows without a row to forecast that was filled in count; where there is none, the linear path begins at the
+    window's mean or at its last value, whichever the known rows agree with better.
+
     Returns the mean squared error on the validation windows, or on the training windows where there are none; NaN
     for a network without a linear path.
     """
@@ -69,6 +72,10 @@ def closed_form_start(
         network.cycle.profile.copy_(profile)
     if network.linear is None:
         return float("nan")
+    whole = train.whole
+    if whole is None:
+        return _begin_at_anchor(network, network.linear.weight, train if validation is None else validation)
+    train, validation = whole, None if validation is None else validation.whole
     error, weight = _solve(network, train, validation)
     if network.cycle is not None and profile is not None:
         network.cycle.profile.zero_()
@@ -79,6 +86,17 @@ def closed_form_start(
             network.cycle.profile.copy_(profile)
     network.linear.weight.copy_(weight)
     return error
+
+
+def _begin_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Windows) -> float:
+    """The linear path, its `weight`, at a window's mean, or at its last value if nearer; the error on `windows`."""
+    errors = []
+    weight.zero_()
+    for last in (1.0, 0.0):
+        weight[-1] = last
+        errors.append(evaluate(network, windows, most=MOST_WINDOWS))
+    weight[-1] = float(errors[0] < errors[1])
+    return min(errors)
 
 
 def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None) -> tuple[float, Tensor]:
@@ -112,7 +130,7 @@ def _moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> _M
     xy = torch.zeros(lookback, horizon, dtype=torch.float64, device=device)
     yy, n = torch.zeros((), dtype=torch.float64, device=device), 0
     for batch in windows.batches(BATCH, MOST_WINDOWS):
-        pair = network.normalised(*batch)
+        pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
         x, y = pair.past.double(), pair.future.double()
         if not normalised:
             x, y = x * pair.std, y * pair.std

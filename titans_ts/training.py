@@ -182,8 +182,8 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
 
     def step(batch: Batch) -> Tensor:
         with autocast:
-            pair = network.normalised(*batch)
-            loss = loss_of(network.answer(pair.past, pair.mask), pair.future)
+            pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
+            loss = loss_of(_where_known(network.answer(pair.past, pair.mask), pair.future, batch.known), pair.future)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(network.parameters(), config.clip)
@@ -244,8 +244,11 @@ def evaluate(network: SimbaForecaster, windows: Windows, loss: str = "mse", most
     network.eval()
     total, count = 0.0, 0
     for batch in windows.batches(EVALUATION_BATCH, most):
-        total += LOSSES[loss](_forecast(network, batch), batch.future, reduction="sum").double().item()
-        count += batch.future.numel()
+        forecast = _forecast(network, batch)
+        if batch.known is not None:
+            forecast = forecast.where(batch.known, batch.future)
+        total += LOSSES[loss](forecast, batch.future, reduction="sum").double().item()
+        count += batch.future.numel() if batch.known is None else int(batch.known.sum())
     network.train(was_training)
     return total / count
 
@@ -279,6 +282,11 @@ class _Progress:
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
+
+
+def _where_known(answer: Tensor, future: Tensor, known: Tensor | None) -> Tensor:
+    """An answer that is right wherever the future was filled in, so that no loss comes from there."""
+    return answer if known is None else answer.where(known.transpose(1, 2).flatten(0, 1), future)
 
 
 def _forecast(network: SimbaForecaster, batch: Batch) -> Tensor:

@@ -1,12 +1,14 @@
 """(lookback, horizon) windows over many series, and the scale they are seen at.
 
 Windows are views of one flat vector; a batch copies only its own rows. Series too short for a lookback are padded on
-the left, and the padding is masked.
+the left, and the padding is masked. A value that was filled in is read where it is past and never asked for.
+`observed` says which were there, (rows,) bool, None for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,15 +28,26 @@ class Scaler:
     std: np.ndarray
 
     ROUNDING = 1e-14  # a spread below this share of the level is rounding, not variation
+    EXTREME = 300  # powers of two beyond which squares may leave float64
 
     @classmethod
-    def fit(cls, values: np.ndarray, lengths: np.ndarray, rows: np.ndarray) -> Scaler:
-        """Of the first `rows` (n_series,) rows of each series in the flat `values`."""
+    def fit(
+        cls, values: np.ndarray, lengths: np.ndarray, rows: np.ndarray, observed: np.ndarray | None = None
+    ) -> Scaler:
+        """Of the first `rows` (n_series,) rows of each series in the flat `values`, those that were observed."""
         first = np.cumsum(lengths) - lengths
         mean, std = np.empty(len(lengths)), np.empty(len(lengths))
+        size = np.maximum(np.maximum.reduceat(values, first), -np.minimum.reduceat(values, first))
+        power = np.frexp(size)[1]
+        power[np.abs(power) <= cls.EXTREME] = 0
         for i, (start, n) in enumerate(zip(first, rows, strict=True)):
             part = values[start : start + n]
+            if observed is not None:
+                part = part[observed[start : start + n]]
+            if power[i]:
+                part = np.ldexp(part, -power[i])  # exact, and squares stay within float64
             mean[i], std[i] = part.mean(), part.std()
+        mean, std = np.ldexp(mean, power), np.ldexp(std, power)
         flat = std <= cls.ROUNDING * np.abs(mean)
         return cls(mean, np.where(flat, 1.0, std))
 
@@ -55,6 +68,7 @@ class Batch(NamedTuple):
     step: Tensor  # (samples,) absolute step of the first past row
     series: Tensor  # (samples, 1)
     mask: Tensor | None  # (samples, lookback, 1), False where padded
+    known: Tensor | None = None  # (samples, horizon, 1), False where the future was filled in
 
 
 class Windows:
@@ -73,6 +87,9 @@ class Windows:
         Futures lie in rows [first, last). The past may reach back before `first`, and is padded before row 0.
     series : ndarray of int (n_series,), optional
         The number the network knows each series by; 0, 1, ... if None.
+    observed : ndarray of bool (rows,), optional
+        A window is left out if all rows that it forecasts were filled in, or the row before them, whose fill may know
+        of them.
 
     Raises
     ------
@@ -91,19 +108,30 @@ class Windows:
         first: np.ndarray,
         last: np.ndarray,
         series: np.ndarray | None = None,
+        observed: np.ndarray | None = None,
     ) -> None:
         count = np.maximum(last - first - horizon + 1, 0)
         if not count.any():
             raise ValueError(f"No series has {horizon} rows to forecast in the rows asked for.")
+        self._kept, self._whole = None, None
+        if observed is not None:
+            kept, _ = known_windows(observed, lengths, first, count, horizon)
+            if not len(kept):
+                raise ValueError("No series has a row to forecast that was there, after one that was; fill fewer.")
+            self._kept = torch.from_numpy(kept).to(values.device)
+            self._whole = torch.from_numpy(known_windows(observed, lengths, first, count, horizon, whole=True)[0])
         padding = np.where(count > 0, np.maximum(lookback - first, 0), 0)
         row_zero = np.cumsum(lengths + padding) - lengths  # where each series' row 0 lies in the flat vector
         device = values.device
         self.lookback, self.horizon = lookback, horizon
         self._flat, self._mask = values, None
+        self._known = None if observed is None else torch.from_numpy(observed).to(device)
         if padding.any():
             position = torch.from_numpy(np.arange(len(values)) + np.repeat(np.cumsum(padding), lengths)).to(device)
             self._flat = values.new_zeros(len(values) + padding.sum()).index_copy_(0, position, values)
             self._mask = torch.zeros_like(self._flat, dtype=torch.bool).index_fill_(0, position, True)
+            if self._known is not None:
+                self._known = torch.zeros_like(self._mask).index_copy_(0, position, self._known)
         self._ends = torch.from_numpy(np.cumsum(count)).to(device)
         self._count = torch.from_numpy(count).to(device)
         self._position = torch.from_numpy(row_zero + first - lookback).to(device)  # of each series' first window
@@ -111,7 +139,18 @@ class Windows:
         self._series = torch.from_numpy(np.arange(len(lengths)) if series is None else series).to(device)
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return int(self._ends[-1]) if self._kept is None else len(self._kept)
+
+    @property
+    def whole(self) -> Windows | None:
+        """Those of these windows whose futures have no row that was filled in; None if there is none."""
+        if self._whole is None:
+            return self
+        if not len(self._whole):
+            return None
+        windows = copy(self)
+        windows._kept, windows._whole, windows._known = self._whole.to(self.device), None, None
+        return windows
 
     @property
     def device(self) -> torch.device:
@@ -119,20 +158,25 @@ class Windows:
 
     def batch(self, index: Tensor) -> Batch:
         """The windows number `index` (samples,), counted series after series."""
+        if self._kept is not None:
+            index = self._kept[index]
         series = torch.searchsorted(self._ends, index, right=True)
         offset = index - (self._ends[series] - self._count[series])
         position = self._position[series] + offset
         length = self.lookback + self.horizon
         rows = self._flat.unfold(0, length, 1)[position].unsqueeze(-1)
-        mask = None
+        mask = known = None
         if self._mask is not None:
             mask = self._mask.unfold(0, self.lookback, 1)[position].unsqueeze(-1)
+        if self._known is not None:
+            known = self._known.unfold(0, length, 1)[position, self.lookback :].unsqueeze(-1)
         return Batch(
             past=rows[:, : self.lookback],
             future=rows[:, self.lookback :],
             step=self._step[series] + offset,
             series=self._series[series].unsqueeze(-1),
             mask=mask,
+            known=known,
         )
 
     def batches(self, size: int, most: int | None = None) -> Iterator[Batch]:
@@ -147,13 +191,46 @@ class Windows:
             yield self.batch(index.to(self.device))
 
 
-def profiles(values: np.ndarray, lengths: np.ndarray, starts: np.ndarray, rows: np.ndarray, period: int) -> np.ndarray:
+def known_windows(
+    observed: np.ndarray,
+    lengths: np.ndarray,
+    first: np.ndarray,
+    count: np.ndarray,
+    horizon: int,
+    whole: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the windows of whose future a row was observed, and the row before it; how many each series has.
+
+    `whole`: of whose future every row was. Each series has `count` (n_series,) windows, whose futures begin at its rows
+    `first` (n_series,) and after.
+    """
+    filled = np.concatenate([[0], np.cumsum(~observed)])  # in all rows before each
+    series = np.repeat(np.arange(len(lengths)), count)
+    row = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+    begin = row + (np.cumsum(lengths) - lengths)[series]
+    in_future, before = filled[begin + horizon] - filled[begin], filled[begin] - filled[begin - (row > 0)]
+    kept = np.flatnonzero((before == 0) & (in_future < (1 if whole else horizon)))
+    return kept, np.bincount(series[kept], minlength=len(lengths))
+
+
+def profiles(
+    values: np.ndarray,
+    lengths: np.ndarray,
+    starts: np.ndarray,
+    rows: np.ndarray,
+    period: int,
+    observed: np.ndarray | None = None,
+) -> np.ndarray:
     """The mean of each series' first `rows` rows at each phase of the cycle, (n_series, period); 0 where none is seen.
+
+    Only rows that were observed count.
 
     Source: CycleNet (Lin et al., 2024) learns this profile; its mean is where learning starts here.
     """
     row = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     seen = row < np.repeat(rows, lengths)
+    if observed is not None:
+        seen &= observed
     series = np.repeat(np.arange(len(lengths)), lengths)[seen]
     phase = (row[seen] + np.repeat(starts, lengths)[seen]) % period
     bins = series * period + phase

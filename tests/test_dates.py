@@ -1,0 +1,91 @@
+"""Dates as text and as objects: read without guessing, written back as they were."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from titans_ts.dates import holds_dates, read_dates, write_dates
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+FORMATS = [
+    ("2024", "%Y"),
+    ("2021-05", "%Y-%m"),
+    ("2021/05", "%Y/%m"),
+    ("2021-05-31", "%Y-%m-%d"),
+    ("2021.05.31", "%Y.%m.%d"),
+    ("20210531", "%Y%m%d"),
+    ("2021-05-31 07:15", "%Y-%m-%d %H:%M"),
+    ("2021-05-31T07:15:09", "%Y-%m-%dT%H:%M:%S"),
+    ("2021-05-31T07:15:09Z", "%Y-%m-%dT%H:%M:%SZ"),
+]
+
+
+@pytest.mark.parametrize(("text", "written"), FORMATS)
+@pytest.mark.parametrize("dtype", ["str", "object"])
+def test_text_with_the_year_first_comes_back_as_it_was(text, written, dtype):
+    labels = pd.Index([text, text], dtype=dtype)
+    dates, found = read_dates(labels)
+    assert found == written
+    assert dates[0] == datetime.datetime.strptime(text, written)
+    assert write_dates(dates, found).tolist() == [text, text]
+
+
+@given(st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1)), st.sampled_from(FORMATS))
+def test_any_date_comes_back_from_its_text(moment, written):
+    text = moment.strftime(written[1])
+    dates, found = read_dates(pd.Index([text]))
+    assert write_dates(dates, found).tolist() == [text]
+
+
+def test_date_objects_come_back_as_objects():
+    labels = pd.Index([datetime.date(2024, 1, d) for d in (1, 2)])
+    dates, written = read_dates(labels)
+    assert dates.tolist() == [pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-02")]
+    assert write_dates(dates, written).tolist() == labels.tolist()
+
+
+def test_objects_that_are_datetimes_or_periods_become_what_they_are():
+    moments = pd.Index([datetime.datetime(2024, 1, 1, 5)] * 2, dtype=object)
+    assert read_dates(moments)[0].dtype.kind == "M"
+    assert read_dates(pd.Index([pd.Period("2024-05", "M")], dtype=object))[0].dtype == "period[M]"
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["01/02/2024", "02/03/2024"], r"'01/02/2024', whose day and month could be either; .*format='%d/%m/%Y'"),
+        (["01.02.2024", "31.02.2024"], r"got '01.02.2024'; convert.*format='%d.%m.%Y'"),
+        (["01/02/2024 10:00", "01/31/2024 11:00"], r"'01/02/2024 10:00'; .*format='%m/%d/%Y %H:%M'"),
+        (["1-2-24", "2-2-24"], r"'1-2-24', whose day and month could be either; .*format='%d-%m-%y'"),
+    ],
+)
+def test_text_with_the_year_last_is_refused_with_the_remedy(labels, words):
+    with pytest.raises(ValueError, match=f"time labels 'ds' must have the year first.*{words}"):
+        read_dates(pd.Index(labels, name="ds"))
+
+
+@pytest.mark.parametrize("other", ["2024-02", "2024-13-01", "x", "2024-01-01 05:00"])
+def test_the_first_label_of_another_format_is_named(other):
+    with pytest.raises(ValueError, match=f"must all have the format '%Y-%m-%d', got '{other}' in row 1"):
+        read_dates(pd.Index(["2024-01-01", other]))
+
+
+def test_what_is_no_date_stays_as_it_is():
+    for labels in (pd.Index(["a", "b"]), pd.Index(["202405"]), pd.RangeIndex(3), pd.Index([1, "x"], dtype=object)):
+        found, written = read_dates(labels)
+        assert found.equals(labels)
+        assert written is None
+
+
+def test_columns_of_dates_are_told_by_their_first_value():
+    for column in (["2024-01-01"], [None, "2024-01"], ["31.01.2024"], [datetime.date(2024, 1, 1)], [pd.Timestamp(0)]):
+        assert holds_dates(pd.Series(column, dtype=object))
+    for column in (["a"], [None], ["1"], [1.5], [True]):
+        assert not holds_dates(pd.Series(column, dtype=object))
+    assert holds_dates(pd.Series(pd.period_range("2024", periods=2)))
+    assert not holds_dates(pd.Series(np.arange(2.0)))

@@ -1,0 +1,125 @@
+"""Tables from files: as they were written, or refused with what to pass."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from titans_ts.files import read_file
+from titans_ts.frames import read_table
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def file(folder, text: str, name: str = "table.csv", encoding: str = "utf-8"):
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+ROWS = "unique_id;ds;y\n" + "".join(f"Köln;{day:02}.01.2024;{day},5\n" for day in range(9, 15))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_semicolons_decimal_commas_and_day_first_dates_are_read_as_told(encoding, tmp_path):  # case 36
+    table = read_file(file(tmp_path, ROWS, encoding=encoding), sep=";", decimal=",", date_format="%d.%m.%Y")
+    expected = {"unique_id": ["Köln"] * 6, "ds": pd.date_range("2024-01-09", periods=6), "y": np.arange(9, 15) + 0.5}
+    pd.testing.assert_frame_equal(table, pd.DataFrame(expected), check_dtype=False, check_freq=False)
+    assert read_table(table).calendar.freq == "D"
+
+
+def test_dates_that_could_be_either_are_refused_with_the_remedy(tmp_path):  # case 36
+    path = file(tmp_path, "ds,y\n01/02/2024,1\n02/02/2024,2\n03/02/2024,3\n")
+    words = r"got '01/02/2024', whose day and month could be either; pass `date_format='%d/%m/%Y'`"
+    with pytest.raises(ValueError, match=f"table.csv', column 'ds': .*{words}"):
+        read_file(path)
+    assert read_file(path, date_format="%d/%m/%Y")["ds"].dt.month.tolist() == [2, 2, 2]
+    assert read_file(path, date_format="%m/%d/%Y")["ds"].dt.month.tolist() == [1, 2, 3]
+    american = file(tmp_path, "ds,y\n01/02/2024,1\n01/31/2024,2\n")
+    with pytest.raises(ValueError, match=r"got '01/02/2024'; pass `date_format='%m/%d/%Y'`"):
+        read_file(american)
+
+
+def test_a_date_of_another_format_is_named(tmp_path):
+    path = file(tmp_path, ROWS.replace("11.01.2024", "2024-01-11"))
+    with pytest.raises(ValueError, match=r"must all have the format '%d.%m.%Y', got '2024-01-11' in row 2"):
+        read_file(path, sep=";", decimal=",", date_format="%d.%m.%Y")
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "first"),
+    [
+        ("2024-01-31T10:00:00Z", "datetime64[us]", pd.Timestamp("2024-01-31 10:00")),
+        ("2021-05", "datetime64[us]", pd.Timestamp("2021-05-01")),
+        ("17", "int64", 17),
+    ],
+)
+def test_dates_with_the_year_first_and_integers_need_no_format(text, dtype, first, tmp_path):
+    table = read_file(file(tmp_path, f"ds,y\n{text},1\n"))
+    assert (table["ds"].dtype, table["ds"].iloc[0]) == (dtype, first)
+
+
+def test_integers_may_be_dates_if_told(tmp_path):
+    table = read_file(file(tmp_path, "ds,y\n20240131,1\n"), date_format="%Y%m%d")
+    assert table["ds"].tolist() == [pd.Timestamp("2024-01-31")]
+
+
+def test_ids_stay_the_text_they_are(tmp_path):
+    table = read_file(file(tmp_path, "unique_id,ds,y\n007,1,1\nNA,1,2\n1e5,1,\n,1,4\n"))
+    assert table["unique_id"].tolist()[:3] == ["007", "NA", "1e5"]
+    assert table["unique_id"].isna().tolist() == [False, False, False, True]
+    assert table["y"].isna().tolist() == [False, False, True, False]
+
+
+def test_numbers_come_back_to_the_bit(tmp_path):
+    values = np.random.default_rng(0).normal(size=1000) * 10.0 ** np.arange(-150, 150).repeat(4)[:1000]
+    pd.DataFrame({"ds": range(1000), "y": values}).to_csv(tmp_path / "table.csv.gz", index=False)
+    assert np.array_equal(read_file(tmp_path / "table.csv.gz")["y"], values)
+
+
+def test_wide_files_find_their_column_of_dates(tmp_path):
+    table = read_file(file(tmp_path, "date\tOT\n2016-07-01 00:00:00\t1\n2016-07-01 01:00:00\t2\n", "t.tsv"), sep="\t")
+    assert table["date"].tolist() == [pd.Timestamp("2016-07-01"), pd.Timestamp("2016-07-01 01:00")]
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "words"),
+    [
+        (ROWS, {}, "has one column, 'unique_id;ds;y'; pass `sep=';'`"),
+        (ROWS, dict(sep=";", date_format="%d.%m.%Y"), "column 'y' has text such as '9,5'; pass `decimal=','`"),
+        ("ds;y\n1;1.5\n", dict(sep=";", decimal=","), "column 'y' has text such as '1.5'; pass `decimal='.'`"),
+        ("ds,y,y\n1,2,3\n", {}, "must name every column once, got 'y' again"),
+        ("", {}, "is empty; it must have a row of names"),
+    ],
+)
+def test_what_is_separated_otherwise_is_refused_with_the_remedy(text, how, words, tmp_path):
+    with pytest.raises(ValueError, match=f"table.csv'.* {words}"):
+        read_file(file(tmp_path, text), **how)
+
+
+def test_other_encodings_and_endings_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"table.csv' must be UTF-8 .*; convert it"):
+        read_file(file(tmp_path, ROWS, encoding="latin-1"), sep=";")
+    with pytest.raises(ValueError, match=r"table.xlsx' must end in one of .csv, .tsv, .txt, .parquet, .pq; rename it"):
+        read_file(file(tmp_path, ROWS, "table.xlsx"))
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
+        read_file(tmp_path / "nowhere.csv")
+
+
+def test_parquet_comes_back_as_it_was(tmp_path):
+    pytest.importorskip("pyarrow")
+    times = pd.date_range("2024-01-01", periods=3, freq="h", tz="Asia/Kolkata")
+    table = pd.DataFrame({"unique_id": [7, 7, 7], "ds": times, "y": [1.0, 2.0, 3.0]})
+    table.to_parquet(tmp_path / "table.parquet")
+    pd.testing.assert_frame_equal(read_file(tmp_path / "table.parquet"), table)
+    table.assign(ds=["01/02/2024"] * 3).to_parquet(tmp_path / "text.pq")
+    with pytest.raises(ValueError, match=r"column 'ds': .*could be either"):
+        read_file(tmp_path / "text.pq")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = file(tmp_path, "", "table.parquet")
+    with pytest.raises(ImportError, match=r"table.parquet' is a Parquet file, which needs pyarrow: `pip install"):
+        read_file(path)

@@ -1,0 +1,122 @@
+"""Forecasts of series that were not fitted: their own scale, their own season, nothing of anyone else's."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from titans_ts import TitansForecaster
+from titans_ts.frames import read_table
+from titans_ts.rolling import to_scale
+from titans_ts.windows import Scaler
+
+CLOSE = dict(rtol=0, atol=5e-3)  # of a wave of size 1, which the start's ridge bends by less
+
+
+def tiny(**parameters) -> TitansForecaster:
+    given = dict(horizon=6, lookback=24, d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0, verbose=0)
+    return TitansForecaster(**{**given, **parameters})
+
+
+def season(level: float, size: float, phase: float, first: int = 0, rows: int = 240) -> np.ndarray:
+    t = np.arange(first, first + rows)
+    return level + size * (np.sin(2 * np.pi * (t + phase) / 24) + 0.5 * np.cos(4 * np.pi * t / 24 + phase))
+
+
+def table(first: int = 0, rows: int = 240, **series: tuple[float, float, float]) -> pd.DataFrame:
+    index = pd.date_range("2024-01-01", periods=first + rows, freq="h")[first:]
+    return pd.DataFrame({name: season(*how, first, rows) for name, how in series.items()}, index=index)
+
+
+A, B, C = (10, 1, 0), (-3, 2, 7), (5e4, 800, 13)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TitansForecaster:
+    return tiny().fit(table(a=A, b=B))
+
+
+@pytest.mark.parametrize("rows", [60, 100])
+def test_an_unseen_series_is_forecast_at_its_own_scale(fitted, rows):
+    forecast = fitted.predict(48, table(50, rows, c=C))
+    expected = table(50 + rows, 48, c=C)
+    np.testing.assert_allclose(forecast / 800, expected / 800, rtol=0, atol=0.1)
+    assert forecast.index.equals(expected.index)
+
+
+def test_an_unseen_series_brings_its_own_season():
+    # The lookback sees too little of the season to tell where in it one stands: only the profile can.
+    random = np.random.default_rng(0)
+    index = pd.date_range("2024-01-01", periods=480, freq="h")
+    wide = pd.DataFrame({name: np.tile(random.normal(size=24), 20) for name in "abc"}, index=index)
+    model = tiny(horizon=24, lookback=5, max_epochs=0).fit(wide[["a", "b"]])
+    assert model.seasonal_
+    forecast = model.predict(df=wide[["c"]][100:201])
+    np.testing.assert_allclose(forecast["c"], wide["c"][201:225], rtol=0, atol=1e-4)
+
+
+def test_a_context_short_of_a_season_has_none(fitted):
+    forecast = fitted.predict(df=table(50, 20, c=C))
+    assert forecast["c"].between(5e4 - 4000, 5e4 + 4000).all()
+
+
+def test_an_unseen_series_depends_on_itself_alone(fitted):
+    alone = fitted.predict(df=table(c=C))
+    beside = fitted.predict(df=table(b=B, c=C, d=(0, 1, 3)))
+    np.testing.assert_allclose(beside["c"], alone["c"], rtol=1e-6)
+    np.testing.assert_allclose(beside["b"], fitted.predict()["b"], **CLOSE)
+
+
+def test_the_scale_of_an_unseen_series_is_that_of_its_own_rows(fitted):
+    context = table(c=C)
+    np.testing.assert_allclose(fitted.predict(df=context * 2**20), fitted.predict(df=context) * 2**20, rtol=1e-6)
+
+
+def test_without_a_season_in_the_network_none_is_taken_off():
+    walks = np.random.default_rng(0).normal(size=(300, 3)).cumsum(0)
+    index = pd.date_range("2024-01-01", periods=300, freq="h")
+    wide = pd.DataFrame(walks, index=index, columns=list("abc"))
+    for cycle in (0, 24):
+        model = tiny(cycle=cycle, val_size=0, max_epochs=0, linear_path=cycle == 0).fit(wide[["a", "b"]])
+        assert model.seasonal_ == (cycle > 0)
+        model.seasonal_ = False
+        last = model.predict(df=wide[["c"]])["c"]
+        assert np.isfinite(last).all()
+
+
+@pytest.mark.parametrize("rows", [1, 5, 60])
+@pytest.mark.parametrize("level", [0.1, -7e-9, 3e12])
+def test_a_constant_context_of_an_unseen_series_is_continued(fitted, rows, level):
+    index = pd.date_range("2024-01-01", periods=rows, freq="h")
+    forecast = fitted.predict(15, pd.DataFrame({"flat": level, "c": season(*C, rows=rows)}, index=index))
+    np.testing.assert_allclose(forecast["flat"], level, rtol=1e-15)  # a mean's rounding
+    assert np.isfinite(forecast["c"]).all()
+
+
+@pytest.mark.parametrize("kind", ["long", "single", "Series"])
+def test_an_unseen_series_may_come_in_any_kind(fitted, kind):
+    wide = table(c=C)
+    tables = {
+        "long": pd.DataFrame({"unique_id": "c", "ds": wide.index, "y": wide["c"].to_numpy()}),
+        "single": pd.DataFrame({"ds": wide.index, "y": wide["c"].to_numpy()}),
+        "Series": wide["c"],
+    }
+    forecast = fitted.predict(df=tables[kind])
+    values = forecast if kind == "Series" else forecast["Titans"]
+    np.testing.assert_allclose(values, fitted.predict(df=wide)["c"], rtol=1e-6)
+
+
+def test_values_that_were_filled_do_not_make_the_scale(fitted):
+    context = table(c=C)
+    gaps = context.copy()
+    gaps.iloc[-6:-3] = np.nan
+    model = tiny(missing="ffill").fit(table(a=A, b=B))
+    assert np.abs(model.predict(df=gaps) - context.iloc[-24:-18].to_numpy()).to_numpy().max() < 2000
+    with pytest.raises(ValueError, match="column 'c' has 3 missing values"):
+        fitted.predict(df=gaps)
+
+
+def test_a_value_too_far_from_all_others_is_named():
+    panel = read_table(pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 1e200]}))
+    scaler = Scaler.fit(panel.values, panel.lengths, np.array([2, 2]))
+    with pytest.raises(ValueError, match=r"series 'b' has 1e\+200 at 2, more than 1e\+15 deviations"):
+        to_scale(panel, scaler)
