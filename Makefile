@@ -22,6 +22,7 @@ check: $(READY) ## lint, formatting and types
 
 bench: $(BENCH) ## time and memory on this machine, beside other packages
 	$(BIN)/python experiments/efficiency.py --cpu
+	$(BIN)/python experiments/frames_bench.py
 
 # A stamp is written last, so an interrupted installation starts again.
 $(READY): setup.cfg pyproject.toml constraints.txt
