@@ -348,7 +348,7 @@ def _memory_scan_backward(
     if init is not None:
         dinit = _floats(q, programs, weights).zero_()
     scratch = _floats(q, programs, plan.group, 2 * weights)
-    with _on(q.device), _safe_products(q.device) as options:
+    with _on(q.device), _safe_products(q.device, plan.launch.backward_warps) as options:
         A, table = _gate_tables(alpha, eta, theta, plan, T, offset, chunk_size)
         dA, dtable, S = torch.empty_like(A), torch.empty_like(table), torch.empty_like(A)
         kernel = triton_linear.backward if depth == 1 else triton_deep.backward
@@ -457,14 +457,14 @@ def _resident(device: torch.device, warps: int) -> int:
 
 
 @contextmanager
-def _safe_products(device: torch.device) -> Iterator[dict[str, str]]:
+def _safe_products(device: torch.device, warps: int) -> Iterator[dict[str, str]]:
     """Options for a kernel of many products, compiled within.
 
-    On Hopper Triton 3.6 made wrong or stray reads of the backward's warp-group products (seen on an H200 at head size
-    64 and 16 tokens a chunk; flash-linear-attention 640 and 984 report the same up to 3.7.1), so the products of a
-    single warp are asked for, which ptxas can only place in registers at its first level.
+    On Hopper Triton 3.6 made wrong or stray reads of the backward's products of a group of four warps (seen on an H200
+    at head size 64 and 16 tokens a chunk; flash-linear-attention 640 and 984 report the same up to 3.7.1), so those of
+    single warps are asked for, which ptxas can only place in registers at its first level.
     """
-    if device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
+    if warps < 4 or device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
         yield {}
         return
     before = os.environ.get("DISABLE_MMA_V3")
