@@ -9,6 +9,7 @@ second GPU (18). The exact vectors are in test_oracle.py (20).
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -666,3 +667,19 @@ def test_refuses_a_cpu_without_the_interpreter(make: Callable[..., Inputs], monk
     monkeypatch.setattr(triton_scan, "INTERPRETED", False)
     with pytest.raises(ValueError, match=r"`backend='triton'` needs a GPU, or TRITON_INTERPRET=1 .*; `q` is on cpu"):
         memory_scan(**make(), chunk_size=4, backend="triton")
+
+
+# 11: what Triton compiles wrong on Hopper, seen on a card.
+@pytest.mark.parametrize(("capability", "warps", "safe"), [((9, 0), 4, True), ((9, 0), 2, False), ((8, 0), 8, False)])
+@pytest.mark.parametrize("before", [None, "0"])
+def test_products_of_four_warps_are_avoided_on_hopper(
+    before: str | None, capability: tuple[int, int], warps: int, safe: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.delenv("DISABLE_MMA_V3", raising=False)
+    if before is not None:
+        monkeypatch.setenv("DISABLE_MMA_V3", before)
+    with triton_scan._safe_products(torch.device("cuda", 0), warps) as options:
+        assert os.environ.get("DISABLE_MMA_V3") == ("1" if safe else before)
+        assert options == ({"ptx_options": "-O1"} if safe else {})
+    assert os.environ.get("DISABLE_MMA_V3") == before
