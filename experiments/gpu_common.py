@@ -94,9 +94,8 @@ def launches(problem: Problem, backend: str) -> list[Any]:
         depth=problem.depth,
         heads=problem.batch * problem.heads,
         chunks=-(-problem.steps // problem.chunk_size),
-        lanes=max(16, _power_of_two(problem.chunk_size)),
-        width=max(16, _power_of_two(problem.head_dim)),
-        dtype=problem.dtype,
+        lanes=kernels.lanes_for(problem.chunk_size),
+        width=kernels.lanes_for(problem.head_dim),
     )
     return [*kernels.candidates(size)]
 
@@ -107,10 +106,6 @@ def launched(launch: Any) -> AbstractContextManager[Any]:
         return nullcontext()
     forced: AbstractContextManager[Any] = import_module("titans_ts.kernels.triton_scan").forced(launch)
     return forced
-
-
-def _power_of_two(n: int) -> int:
-    return 1 << (n - 1).bit_length()
 
 
 def make(problem: Problem, device: torch.device, seed: int = 0, extremes: bool = True) -> Tensors:

@@ -129,19 +129,22 @@ def memory_scan(
     if backend not in BACKENDS:
         raise ValueError(f"`backend` must be one of {list(BACKENDS)}, got {backend!r}.")
 
-    scan = _choose(backend, q, weights, chunk_size)
+    scan = _choose(backend, q, weights, chunk_size, dtype)
     with _full_precision(q.device):
         y, after = scan(q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state)
     y = y.to(q.dtype)
     return y if after is None else (y, after)
 
 
-def _choose(backend: str, q: Tensor, weights: tuple[Tensor, ...], chunk_size: int) -> Callable[..., Any]:
-    """The scan to run; only "auto" may take another where one cannot run."""
+def _choose(
+    backend: str, q: Tensor, weights: tuple[Tensor, ...], chunk_size: int, dtype: torch.dtype
+) -> Callable[..., Any]:
+    """The scan to run; only "auto" may take another where one cannot run. The plain ones run in the state's `dtype`."""
     if backend == "reference":
-        return partial(_widened, reference.scan)
+        return partial(_widened, reference.scan, dtype)
+    plain = partial(_widened, chunkwise.scan, dtype)
     if backend == "chunkwise" or (backend == "auto" and q.device.type != "cuda"):
-        return partial(_widened, chunkwise.scan)
+        return plain
     try:
         from . import triton_scan
     except ImportError as error:
@@ -149,27 +152,17 @@ def _choose(backend: str, q: Tensor, weights: tuple[Tensor, ...], chunk_size: in
     else:
         words = triton_scan.refusal(q, weights, chunk_size)
         if words is None:
-            return triton_scan.scan
+            return triton_scan.scan if q.numel() > 0 else plain  # nothing is no work for a kernel
     if backend == "triton":
         raise ValueError(f"`backend='triton'` {words}; use 'chunkwise' or 'auto'.")
-    return partial(_widened, chunkwise.scan)
+    return plain
 
 
-def _widened(
-    scan: Callable[..., Any],
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    alpha: Tensor,
-    eta: Tensor,
-    theta: Tensor,
-    weights: tuple[Tensor, ...],
-    *options: Any,
-) -> tuple[Tensor, MemoryState | None]:
-    """`scan` of all in the state's dtype."""
-    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
-    sequences = (x.to(dtype) for x in (q, k, v, alpha, eta, theta))
-    result: tuple[Tensor, MemoryState | None] = scan(*sequences, tuple(w.to(dtype) for w in weights), *options)
+def _widened(scan: Callable[..., Any], dtype: torch.dtype, *arguments: Any) -> tuple[Tensor, MemoryState | None]:
+    """`scan` of all but a state in `dtype`; arguments as it takes them."""
+    sequences, (weights, *options) = arguments[:6], arguments[6:]
+    widened = (x.to(dtype) for x in sequences)
+    result: tuple[Tensor, MemoryState | None] = scan(*widened, tuple(w.to(dtype) for w in weights), *options)
     return result
 
 

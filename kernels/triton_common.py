@@ -64,10 +64,31 @@ def add_dot(total, x, y, DOT: tl.constexpr, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def last_lane(table_at, segment, C: tl.constexpr):
-    """What is left of W, what S has added to it, and what is left of S, after a segment."""
-    at = table_at + segment * 4 * C + C - 1
-    return tl.load(at), tl.load(at + C), tl.load(at + 2 * C)
+def left_by(table_at, A_at, number, C: tl.constexpr):
+    """After a segment, by its number: what is left of V, what S has added, what is left of S; A_n and D_n (C,)."""
+    table, last, lane = table_at + number * 4 * C, C - 1, tl.arange(0, C)
+    b_n, a_n, e_n = tl.load(table + last), tl.load(table + C + last), tl.load(table + 2 * C + last)
+    return b_n, a_n, e_n, tl.load(A_at + number * C * C + last * C + lane), tl.load(table + 3 * C + lane)
+
+
+@triton.jit
+def store_gate_gradients(
+    dtable_at, dA_at, number, db, da, db_n, da_n, de_n, dA_n, dD_n, dAT, C: tl.constexpr
+):  # fmt: skip
+    """Those by a segment's table and, from dA^T, by its A; what is left after it belongs to the last lane."""
+    last = tl.arange(0, C) == C - 1
+    dtable = dtable_at + number * 4 * C + tl.arange(0, C)
+    tl.store(dtable, db + tl.where(last, db_n, 0.0))
+    tl.store(dtable + C, da + tl.where(last, da_n, 0.0))
+    tl.store(dtable + 2 * C, tl.where(last, de_n, 0.0))
+    tl.store(dtable + 3 * C, dD_n)
+    tl.store(turned(dA_at + number * C * C, C, C), dAT + tl.where(last[None, :], dA_n[:, None], 0.0))
+
+
+@triton.jit
+def loaded_if(here, at, otherwise, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A tile of its own, such as the chunk's start of a call that begins in mid-chunk, or another."""
+    return tl.where(here, tl.load(tile(at, ROWS, COLUMNS), mask=here, other=0.0), otherwise)
 
 
 @triton.jit
@@ -84,6 +105,15 @@ def silu_curvature(x):
     return gate * (1 - gate) * (2 + x * (1 - 2 * gate))
 
 
+@triton.jit
+def segments_of(segments, H, T, N, offset, chunk_size, M: tl.constexpr):
+    """The M segments of a program, each (M,): number, whether it is there, batch, head, first token, tokens."""
+    mine = tl.cast(tl.program_id(0), tl.int64) * M + tl.arange(0, M)
+    bh = mine // N
+    first, count = segment(mine % N, T, offset, chunk_size)
+    return mine, mine < segments, bh // H, bh % H, first, count
+
+
 @triton.jit(do_not_specialize=["segments", "H", "T", "N", "offset", "chunk_size", "alpha_b", "eta_b", "theta_b"])
 def gates_forward(
     alpha, eta, theta, A_at, table_at, segments, H, T, N, offset, chunk_size,
@@ -91,11 +121,7 @@ def gates_forward(
     C: tl.constexpr, M: tl.constexpr,
 ):  # fmt: skip
     """M segments a program: A (C, C), and the table of b, a, e and D_n, each (C,)."""
-    mine = tl.cast(tl.program_id(0), tl.int64) * M + tl.arange(0, M)
-    exists = mine < segments
-    bh, c = mine // N, mine % N
-    b_, h = bh // H, bh % H
-    first, count = segment(c, T, offset, chunk_size)
+    mine, exists, b_, h, first, count = segments_of(segments, H, T, N, offset, chunk_size, M)
     alpha += b_ * alpha_b + h * alpha_h + first * alpha_t
     eta += b_ * eta_b + h * eta_h + first * eta_t
     theta += b_ * theta_b + h * theta_h + first * theta_t
@@ -132,11 +158,7 @@ def gates_backward(
     C: tl.constexpr, M: tl.constexpr,
 ):  # fmt: skip
     """From the gradients by A and the table to those by the gates, (B, T, H) contiguous; S_at is scratch like A."""
-    mine = tl.cast(tl.program_id(0), tl.int64) * M + tl.arange(0, M)
-    exists = mine < segments
-    bh, c = mine // N, mine % N
-    b_, h = bh // H, bh % H
-    first, count = segment(c, T, offset, chunk_size)
+    mine, exists, b_, h, first, count = segments_of(segments, H, T, N, offset, chunk_size, M)
     alpha += b_ * alpha_b + h * alpha_h + first * alpha_t
     eta += b_ * eta_b + h * eta_h + first * eta_t
     theta += b_ * theta_b + h * theta_h + first * theta_t

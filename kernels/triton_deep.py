@@ -22,15 +22,44 @@ import triton.language as tl
 from .triton_common import (
     add_dot,
     dot,
-    last_lane,
+    left_by,
     load_rows,
+    loaded_if,
     segment,
     silu_and_slope,
     silu_curvature,
     store_columns,
+    store_gate_gradients,
     tile,
     turned,
 )
+
+
+@triton.jit
+def load_state(at, known, DP: tl.constexpr, EP: tl.constexpr):
+    """V^1, V^2, S^1 and S^2 of a packed row; zero where it is not `known`."""
+    momentum = at + 2 * DP * EP
+    V1, V2 = load_weights(at, known, DP, EP)
+    S1, S2 = load_weights(momentum, known, DP, EP)
+    return V1, V2, S1, S2
+
+
+@triton.jit
+def load_weights(at, known, DP: tl.constexpr, EP: tl.constexpr):
+    first = tl.load(tile(at, EP, DP), mask=known, other=0.0)
+    return first, tl.load(tile(at + DP * EP, DP, EP), mask=known, other=0.0)
+
+
+@triton.jit
+def store_state(at, V1, V2, S1, S2, DP: tl.constexpr, EP: tl.constexpr):
+    store_weights(at, V1, V2, DP, EP)
+    store_weights(at + 2 * DP * EP, S1, S2, DP, EP)
+
+
+@triton.jit
+def store_weights(at, first, second, DP: tl.constexpr, EP: tl.constexpr):
+    tl.store(tile(at, EP, DP), first)
+    tl.store(tile(at + DP * EP, DP, EP), second)
 
 
 @triton.jit
@@ -86,18 +115,12 @@ def forward(
     if start is not None:
         start += (h if SHARED else bh) * STATE
         if WALKS:
-            V1, V2 = tl.load(tile(start, EP, DP)), tl.load(tile(start + HALF, DP, EP))
-            S1, S2 = tl.load(tile(start + WEIGHTS, EP, DP)), tl.load(tile(start + WEIGHTS + HALF, DP, EP))
+            V1, V2, S1, S2 = load_state(start, True, DP, EP)
     if not WALKS:
         at, known = saved + (first_group - 1) * STATE, first_group > 0
         if start is not None:
             at, known = tl.where(known, at, start), first_group >= 0
-        V1, V2 = (
-            tl.load(tile(at, EP, DP), mask=known, other=0.0),
-            tl.load(tile(at + HALF, DP, EP), mask=known, other=0.0),
-        )
-        S1 = tl.load(tile(at + WEIGHTS, EP, DP), mask=known, other=0.0)
-        S2 = tl.load(tile(at + WEIGHTS + HALF, DP, EP), mask=known, other=0.0)
+        V1, V2, S1, S2 = load_state(at, known, DP, EP)
     if init is not None:
         init += h * WEIGHTS
         I1, I2 = tl.load(tile(init, EP, DP)), tl.load(tile(init + HALF, DP, EP))
@@ -105,21 +128,17 @@ def forward(
     k += b_ * k_b + h * k_h
     v += b_ * v_b + h * v_h
     y += (b_ * T * H + h) * D
-    A_at += bh * N * C * C
     lane = tl.arange(0, C)
 
     for g in range(first_group, last_group):
         if WALKS:
             if g > 0:
                 to = saved + (g - 1) * STATE
-                tl.store(tile(to, EP, DP), V1)
-                tl.store(tile(to + HALF, DP, EP), V2)
-                tl.store(tile(to + WEIGHTS, EP, DP), S1)
-                tl.store(tile(to + WEIGHTS + HALF, DP, EP), S2)
+                store_state(to, V1, V2, S1, S2, DP, EP)
         for c in range(g * group, tl.minimum((g + 1) * group, N)):
             first, count = segment(c, T, offset, chunk_size)
             table = table_at + (bh * N + c) * 4 * C + lane
-            b, a, D_n = tl.load(table), tl.load(table + C), tl.load(table + 3 * C)
+            b, a = tl.load(table), tl.load(table + C)
             keysT = load_rows(k, first, count, k_t, D, C, DP)
             values = tl.trans(load_rows(v, first, count, v_t, D, C, DP))
             C1, C2 = V1, V2
@@ -127,17 +146,15 @@ def forward(
                 C1, C2 = V1 + I1, V2 + I2
             if chunk_start is not None:
                 here, at = c == 0, chunk_start + bh * WEIGHTS
-                C1 = tl.where(here, tl.load(tile(at, EP, DP), mask=here, other=0.0), C1)
-                C2 = tl.where(here, tl.load(tile(at + HALF, DP, EP), mask=here, other=0.0), C2)
+                C1, C2 = loaded_if(here, at, C1, EP, DP), loaded_if(here, at + HALF, C2, DP, EP)
             if final is not None:
                 if c == N - 1:
                     to = final + bh * (STATE + WEIGHTS) + STATE
-                    tl.store(tile(to, EP, DP), C1)
-                    tl.store(tile(to + HALF, DP, EP), C2)
+                    store_weights(to, C1, C2, DP, EP)
             x2, e1, e2 = surprise(tl.trans(keysT), values, C1, C2, DOT, PRECISION)
             x2T = tl.trans(x2.to(DOT))
             if READS:
-                AT = tl.load(turned(A_at + c * C * C, C, C))
+                AT = tl.load(turned(A_at + (bh * N + c) * C * C, C, C))
                 query = tl.trans(load_rows(q, first, count, q_t, D, C, DP))
                 hidden = answer(query, keysT, e1, V1, S1, b, a, AT, DOT, PRECISION)
                 if init is not None:
@@ -147,17 +164,13 @@ def forward(
                 if init is not None:
                     out = add_dot(out, I2, query2, DOT, PRECISION)
                 store_columns(y, out, first, count, H * D, D, C, DP)
-            A_n = tl.load(A_at + c * C * C + (C - 1) * C + lane)
-            b_n, a_n, e_n = last_lane(table_at, bh * N + c, C)
+            b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
             V1, S1 = learn(V1, S1, keysT, e1, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
             V2, S2 = learn(V2, S2, x2T, e2, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
 
     if final is not None:
         final += bh * (STATE + WEIGHTS)
-        tl.store(tile(final, EP, DP), V1)
-        tl.store(tile(final + HALF, DP, EP), V2)
-        tl.store(tile(final + WEIGHTS, EP, DP), S1)
-        tl.store(tile(final + WEIGHTS + HALF, DP, EP), S2)
+        store_state(final, V1, V2, S1, S2, DP, EP)
 
 
 @triton.jit(do_not_specialize=["BH", "H", "T", "N", "offset", "chunk_size", "group", "groups", "programs"])
@@ -188,8 +201,7 @@ def backward(
         dS1, dS2 = tl.zeros((EP, DP), tl.float32), tl.zeros((DP, EP), tl.float32)
         if dfinal is not None:
             at = dfinal + bh * (STATE + WEIGHTS)
-            dV1, dV2 = tl.load(tile(at, EP, DP)), tl.load(tile(at + HALF, DP, EP))
-            dS1, dS2 = tl.load(tile(at + WEIGHTS, EP, DP)), tl.load(tile(at + WEIGHTS + HALF, DP, EP))
+            dV1, dV2, dS1, dS2 = load_state(at, True, DP, EP)
 
         begin = start
         if start is not None:
@@ -207,14 +219,11 @@ def backward(
                 slot = scratch + (c - first_segment) * STATE
                 first, count = segment(c, T, offset, chunk_size)
                 table = table_at + (bh * N + c) * 4 * C + lane
-                b, a, D_n = tl.load(table), tl.load(table + C), tl.load(table + 3 * C)
+                b, a = tl.load(table), tl.load(table + C)
                 A_c = A_at + (bh * N + c) * C * C
                 A, AT = tl.load(tile(A_c, C, C)), tl.load(turned(A_c, C, C))
-                A_n = tl.load(A_c + (C - 1) * C + lane)
-                b_n, a_n, e_n = last_lane(table_at, bh * N + c, C)
-                V1, V2 = tl.load(tile(slot, EP, DP)), tl.load(tile(slot + HALF, DP, EP))
-                S1, S2 = tl.load(tile(slot + WEIGHTS, EP, DP)), tl.load(tile(slot + WEIGHTS + HALF, DP, EP))
-                # What is left of V, a and e after the segment belongs to the last lane.
+                b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
+                V1, V2, S1, S2 = load_state(slot, True, DP, EP)
                 db_n = tl.sum(dV1 * V1) + tl.sum(dV2 * V2)
                 da_n = tl.sum(dV1 * S1) + tl.sum(dV2 * S2)
                 de_n = tl.sum(dS1 * S1) + tl.sum(dS2 * S2)
@@ -226,8 +235,7 @@ def backward(
                     I1, I2 = I1.to(DOT), I2.to(DOT)
                 if chunk_start is not None:
                     here, at = c == 0, chunk_start + bh * WEIGHTS
-                    C1 = tl.where(here, tl.load(tile(at, EP, DP), mask=here, other=0.0), C1)
-                    C2 = tl.where(here, tl.load(tile(at + HALF, DP, EP), mask=here, other=0.0), C2)
+                    C1, C2 = loaded_if(here, at, C1, EP, DP), loaded_if(here, at + HALF, C2, DP, EP)
                 C1, C2, V1, V2, S1, S2 = C1.to(DOT), C2.to(DOT), V1.to(DOT), V2.to(DOT), S1.to(DOT), S2.to(DOT)
 
                 # Keys, through the weights at the chunk's start.
@@ -295,14 +303,9 @@ def backward(
                 dD_n -= tl.sum(keys.to(tl.float32) * by_s, axis=0)
                 dkeys -= A_n[None, :] * by_v + D_n[None, :] * by_s
                 de1 -= A_n[None, :] * dot(dV, keys, DOT, PRECISION) + D_n[None, :] * dot(dS, keys, DOT, PRECISION)
-                at_last = lane == C - 1
-                dtable = dtable_at + (bh * N + c) * 4 * C + lane
-                tl.store(dtable, db + tl.where(at_last, db_n, 0.0))
-                tl.store(dtable + C, da + tl.where(at_last, da_n, 0.0))
-                tl.store(dtable + 2 * C, tl.where(at_last, de_n, 0.0))
-                tl.store(dtable + 3 * C, dD_n)
-                dAT += tl.where(at_last[None, :], dA_n[:, None], 0.0)
-                tl.store(turned(dA_at + (bh * N + c) * C * C, C, C), dAT)
+                store_gate_gradients(
+                    dtable_at, dA_at, bh * N + c, db, da, db_n, da_n, de_n, dA_n, dD_n, dAT, C
+                )  # fmt: skip
 
                 # Back through the keys' surprises.
                 du = (de1 * slope).to(DOT)
@@ -344,11 +347,9 @@ def backward(
             if SHARED:
                 dV1 += tl.load(tile(to, EP, DP))
                 dV2 += tl.load(tile(to + HALF, DP, EP))
-            tl.store(tile(to, EP, DP), dV1)
-            tl.store(tile(to + HALF, DP, EP), dV2)
+            store_weights(to, dV1, dV2, DP, EP)
             if not SHARED:
-                tl.store(tile(to + WEIGHTS, EP, DP), dS1)
-                tl.store(tile(to + WEIGHTS + HALF, DP, EP), dS2)
+                store_weights(to + WEIGHTS, dS1, dS2, DP, EP)
 
 
 @triton.jit
@@ -365,18 +366,11 @@ def recompute(
     at, known = saved + (bh * (groups - 1) + g - 1) * STATE, g > 0
     if start is not None:
         at, known = tl.where(known, at, start), g >= 0
-    V1, V2 = tl.load(tile(at, EP, DP), mask=known, other=0.0), tl.load(tile(at + HALF, DP, EP), mask=known, other=0.0)
-    S1 = tl.load(tile(at + WEIGHTS, EP, DP), mask=known, other=0.0)
-    S2 = tl.load(tile(at + WEIGHTS + HALF, DP, EP), mask=known, other=0.0)
-    tl.store(tile(scratch, EP, DP), V1)
-    tl.store(tile(scratch + HALF, DP, EP), V2)
-    tl.store(tile(scratch + WEIGHTS, EP, DP), S1)
-    tl.store(tile(scratch + WEIGHTS + HALF, DP, EP), S2)
+    V1, V2, S1, S2 = load_state(at, known, DP, EP)
+    store_state(scratch, V1, V2, S1, S2, DP, EP)
     for c in range(first_segment, last_segment - 1):
         first, count = segment(c, T, offset, chunk_size)
-        D_n = tl.load(table_at + (bh * N + c) * 4 * C + 3 * C + tl.arange(0, C))
-        A_n = tl.load(A_at + (bh * N + c) * C * C + (C - 1) * C + tl.arange(0, C))
-        b_n, a_n, e_n = last_lane(table_at, bh * N + c, C)
+        b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
         keysT = load_rows(k, first, count, k_t, D, C, DP)
         values = tl.trans(load_rows(v, first, count, v_t, D, C, DP))
         C1, C2 = V1, V2
@@ -385,14 +379,10 @@ def recompute(
             C2 += tl.load(tile(init + h * WEIGHTS + HALF, DP, EP))
         if chunk_start is not None:
             here, begun = c == 0, chunk_start + bh * WEIGHTS
-            C1 = tl.where(here, tl.load(tile(begun, EP, DP), mask=here, other=0.0), C1)
-            C2 = tl.where(here, tl.load(tile(begun + HALF, DP, EP), mask=here, other=0.0), C2)
+            C1, C2 = loaded_if(here, begun, C1, EP, DP), loaded_if(here, begun + HALF, C2, DP, EP)
         x2, e1, e2 = surprise(tl.trans(keysT), values, C1, C2, DOT, PRECISION)
         V1, S1 = learn(V1, S1, keysT, e1, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
         V2, S2 = learn(V2, S2, tl.trans(x2.to(DOT)), e2, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
         slot = scratch + (c + 1 - first_segment) * STATE
-        tl.store(tile(slot, EP, DP), V1)
-        tl.store(tile(slot + HALF, DP, EP), V2)
-        tl.store(tile(slot + WEIGHTS, EP, DP), S1)
-        tl.store(tile(slot + WEIGHTS + HALF, DP, EP), S2)
+        store_state(slot, V1, V2, S1, S2, DP, EP)
     tl.debug_barrier()  # other threads read what these wrote

@@ -8,7 +8,18 @@ forward may give each block of VP rows to a program of its own.
 import triton
 import triton.language as tl
 
-from .triton_common import add_dot, dot, last_lane, load_rows, segment, store_columns, tile, turned
+from .triton_common import (
+    add_dot,
+    dot,
+    left_by,
+    load_rows,
+    loaded_if,
+    segment,
+    store_columns,
+    store_gate_gradients,
+    tile,
+    turned,
+)
 from .triton_deep import answer, learn
 
 
@@ -50,7 +61,6 @@ def forward(
     k += b_ * k_b + h * k_h
     v += b_ * v_b + h * v_h + feature
     y += (b_ * T * H + h) * D + feature
-    A_at += bh * N * C * C
     lane = tl.arange(0, C)
 
     for g in range(first_group, last_group):
@@ -62,7 +72,7 @@ def forward(
         for c in range(g * group, tl.minimum((g + 1) * group, N)):
             first, count = segment(c, T, offset, chunk_size)
             table = table_at + (bh * N + c) * 4 * C + lane
-            b, a, D_n = tl.load(table), tl.load(table + C), tl.load(table + 3 * C)
+            b, a = tl.load(table), tl.load(table + C)
             keysT = load_rows(k, first, count, k_t, D, C, DP)
             values = tl.trans(load_rows(v, first, count, v_t, D - feature, C, VP))
             begun = V
@@ -70,20 +80,19 @@ def forward(
                 begun = V + I
             if chunk_start is not None:
                 here, at = c == 0, chunk_start + bh * WEIGHTS + feature * DP
-                begun = tl.where(here, tl.load(tile(at, VP, DP), mask=here, other=0.0), begun)
+                begun = loaded_if(here, at, begun, VP, DP)
             if final is not None:
                 if c == N - 1:
                     tl.store(tile(final + bh * (STATE + WEIGHTS) + STATE + feature * DP, VP, DP), begun)
             e = 2 * (dot(begun, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
             if READS:
-                AT = tl.load(turned(A_at + c * C * C, C, C))
+                AT = tl.load(turned(A_at + (bh * N + c) * C * C, C, C))
                 query = tl.trans(load_rows(q, first, count, q_t, D, C, DP))
                 out = answer(query, keysT, e, V, S, b, a, AT, DOT, PRECISION)
                 if init is not None:
                     out = add_dot(out, I, query, DOT, PRECISION)
                 store_columns(y, out, first, count, H * D, D - feature, C, VP)
-            A_n = tl.load(A_at + c * C * C + (C - 1) * C + lane)
-            b_n, a_n, e_n = last_lane(table_at, bh * N + c, C)
+            b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
             V, S = learn(V, S, keysT, e, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
 
     if final is not None:
@@ -132,13 +141,11 @@ def backward(
                 slot = scratch + (c - first_segment) * STATE
                 first, count = segment(c, T, offset, chunk_size)
                 table = table_at + (bh * N + c) * 4 * C + lane
-                b, a, D_n = tl.load(table), tl.load(table + C), tl.load(table + 3 * C)
+                b, a = tl.load(table), tl.load(table + C)
                 A_c = A_at + (bh * N + c) * C * C
                 A, AT = tl.load(tile(A_c, C, C)), tl.load(turned(A_c, C, C))
-                A_n = tl.load(A_c + (C - 1) * C + lane)
-                b_n, a_n, e_n = last_lane(table_at, bh * N + c, C)
+                b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
                 V, S = tl.load(tile(slot, DP, DP)), tl.load(tile(slot + WEIGHTS, DP, DP))
-                # What is left of V, a and e after the segment belongs to the last lane.
                 db_n, da_n, de_n = tl.sum(dV * V), tl.sum(dV * S), tl.sum(dS * S)
                 begun = V
                 if init is not None:
@@ -147,7 +154,7 @@ def backward(
                     I = I.to(DOT)
                 if chunk_start is not None:
                     here, at = c == 0, chunk_start + bh * WEIGHTS
-                    begun = tl.where(here, tl.load(tile(at, DP, DP), mask=here, other=0.0), begun)
+                    begun = loaded_if(here, at, begun, DP, DP)
                 begun, V, S = begun.to(DOT), V.to(DOT), S.to(DOT)
                 keysT = load_rows(k_at, first, count, k_t, D, C, DP)
                 keys = tl.trans(keysT)
@@ -183,14 +190,9 @@ def backward(
                 de = (2 * de).to(DOT)
                 dkeys = add_dot(dkeys, tl.trans(begun), de, DOT, PRECISION)
                 store_columns(dk + row, dkeys, first, count, H * D, D, C, DP)
-                at_last = lane == C - 1
-                dtable = dtable_at + (bh * N + c) * 4 * C + lane
-                tl.store(dtable, db + tl.where(at_last, db_n, 0.0))
-                tl.store(dtable + C, da + tl.where(at_last, da_n, 0.0))
-                tl.store(dtable + 2 * C, tl.where(at_last, de_n, 0.0))
-                tl.store(dtable + 3 * C, dD_n)
-                dAT += tl.where(at_last[None, :], dA_n[:, None], 0.0)
-                tl.store(turned(dA_at + (bh * N + c) * C * C, C, C), dAT)
+                store_gate_gradients(
+                    dtable_at, dA_at, bh * N + c, db, da, db_n, da_n, de_n, dA_n, dD_n, dAT, C
+                )  # fmt: skip
 
                 # The state before the segment.
                 dout_ = dout.to(tl.float32)
@@ -236,9 +238,7 @@ def recompute(
     tl.store(tile(scratch + WEIGHTS, DP, DP), S)
     for c in range(first_segment, last_segment - 1):
         first, count = segment(c, T, offset, chunk_size)
-        D_n = tl.load(table_at + (bh * N + c) * 4 * C + 3 * C + tl.arange(0, C))
-        A_n = tl.load(A_at + (bh * N + c) * C * C + (C - 1) * C + tl.arange(0, C))
-        b_n, a_n, e_n = last_lane(table_at, bh * N + c, C)
+        b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
         keysT = load_rows(k, first, count, k_t, D, C, DP)
         values = tl.trans(load_rows(v, first, count, v_t, D, C, DP))
         begun = V
@@ -246,7 +246,7 @@ def recompute(
             begun += tl.load(tile(init + h * WEIGHTS, DP, DP))
         if chunk_start is not None:
             here, at = c == 0, chunk_start + bh * WEIGHTS
-            begun = tl.where(here, tl.load(tile(at, DP, DP), mask=here, other=0.0), begun)
+            begun = loaded_if(here, at, begun, DP, DP)
         e = 2 * (dot(begun, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
         V, S = learn(V, S, keysT, e, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
         slot = scratch + (c + 1 - first_segment) * STATE

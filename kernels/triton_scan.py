@@ -22,7 +22,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
-from . import chunkwise, triton_deep, triton_linear
+from . import triton_deep, triton_linear
 from .state import MemoryState
 from .triton_common import gates_backward, gates_forward
 
@@ -53,8 +53,6 @@ class Launch:
         A pass that walks and a parallel one that answers, instead of one that does both.
     block : int
         Rows of a linear memory that a program of the forward takes, at most its width.
-    lanes : int
-        At least so many to a chunk, the rest inert.
     """
 
     warps: int
@@ -63,7 +61,6 @@ class Launch:
     group: int = 0
     split: bool = False
     block: int = 32
-    lanes: int = SMALLEST_DOT
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,6 @@ class Problem:
     chunks: int
     lanes: int
     width: int  # padded
-    dtype: torch.dtype
 
 
 _forced: Launch | None = None
@@ -144,11 +140,6 @@ def scan(
     return_state: bool,
 ) -> tuple[Tensor, MemoryState | None]:
     """Run the recurrence by the kernels; q, k and v as they came, the rest float32 and checked."""
-    T = q.shape[1]
-    if q.numel() == 0:
-        q, k, v, alpha, eta, theta = (x.float() for x in (q, k, v, alpha, eta, theta))
-        weights = tuple(w.float() for w in weights)
-        return chunkwise.scan(q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state)
     shapes = [w.shape[-2:] for w in weights]  # (in, out)
     # The kernels carry what is away from where forgetting leads to.
     initial, offset, start, chunk_start = _pack(weights), 0, None, None  # (heads, weights)
@@ -168,7 +159,7 @@ def scan(
         return y, None
     new, momentum, began = final.chunk(3, dim=-1)
     new = _unpack(new if init is None else new + init, shapes)
-    after = (offset + T) % chunk_size
+    after = (offset + q.shape[1]) % chunk_size
     return y, MemoryState(
         weights=new,
         momentum=_unpack(momentum, shapes),
@@ -181,7 +172,7 @@ def _pack(layers: tuple[Tensor, ...]) -> Tensor:
     """Layers (..., in, out) as one row (..., weights): each (out, in), padded with zeros to powers of two."""
     rows = []
     for w in layers:
-        missing = [_lanes(n) - n for n in w.shape[-2:]]
+        missing = [lanes_for(n) - n for n in w.shape[-2:]]
         if any(missing):
             w = pad(w, (0, missing[1], 0, missing[0]))
         rows.append(w.float().mT.flatten(-2))
@@ -189,7 +180,7 @@ def _pack(layers: tuple[Tensor, ...]) -> Tensor:
 
 
 def _unpack(row: Tensor, shapes: list[torch.Size]) -> tuple[Tensor, ...]:
-    sizes = [(_lanes(n_out), _lanes(n_in)) for n_in, n_out in shapes]
+    sizes = [(lanes_for(n_out), lanes_for(n_in)) for n_in, n_out in shapes]
     parts = row.split([math.prod(size) for size in sizes], dim=-1)
     return tuple(
         part.unflatten(-1, size)[..., :n_out, :n_in].mT
@@ -197,7 +188,8 @@ def _unpack(row: Tensor, shapes: list[torch.Size]) -> tuple[Tensor, ...]:
     )
 
 
-def _lanes(n: int) -> int:
+def lanes_for(n: int) -> int:
+    """The lanes of a tile that holds n tokens or features."""
     return max(SMALLEST_DOT, 1 << (n - 1).bit_length())
 
 
@@ -212,7 +204,6 @@ class _Plan:
     lanes: int
     width: int  # D, padded
     hidden: int  # E, padded
-    weights: int  # numbers in a row of weights; a state has twice as many
     launch: Launch
     arithmetic: dict[str, Any]
 
@@ -220,10 +211,10 @@ class _Plan:
 def _plan(q: Tensor, depth: int, weights: int, chunk_size: int, offset: int) -> _Plan:
     B, T, H, D = q.shape
     segments = -(-(offset + T) // chunk_size)
-    width = _lanes(D)
+    width = lanes_for(D)
     hidden = width if depth == 1 else weights // (2 * width)
-    lanes = _lanes(min(chunk_size, T))
-    launch = _forced or candidates(Problem(depth, B * H, segments, lanes, max(width, hidden), q.dtype))[0]
+    lanes = lanes_for(min(chunk_size, T))
+    launch = _forced or candidates(Problem(depth, B * H, segments, lanes, max(width, hidden)))[0]
     group = launch.group or (segments if segments <= 8 else max(8, 1 << math.isqrt(segments - 1).bit_length()))
     exact = "ieee" if INTERPRETED else "tf32x3"
     precision = exact if q.dtype == torch.float32 else "tf32"  # float16 could not hold the errors of large values
@@ -233,10 +224,9 @@ def _plan(q: Tensor, depth: int, weights: int, chunk_size: int, offset: int) -> 
         segments=segments,
         group=group,
         groups=-(-segments // group),
-        lanes=max(lanes, launch.lanes),
+        lanes=lanes,
         width=width,
         hidden=hidden,
-        weights=weights,
         launch=launch,
         arithmetic={"DOT": number, "PRECISION": precision},
     )
@@ -264,11 +254,12 @@ def _memory_scan(
     plan = _plan(q, depth, weights, chunk_size, offset)
     launch = plan.launch
     q, k, v = (_rows_together(x) for x in (q, k, v))
+    gates = [_near(g) for g in (alpha, eta, theta)]
     y = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     final = _floats(q, B, H, 3 * weights) if return_state else _floats(q, 0)
     saved = _floats(q, plan.heads, plan.groups - 1, 2 * weights)
     with _on(q.device):
-        A, table = _gate_tables(alpha, eta, theta, plan, T, offset, chunk_size)
+        A, table = _gate_tables(gates, plan, chunk_size, offset)
         kernel = triton_linear.forward if depth == 1 else triton_deep.forward
         blocks, sizes = 1, {"EP": plan.hidden}
         if depth == 1:
@@ -287,22 +278,8 @@ def _memory_scan(
 
 
 @_memory_scan.register_fake
-def _(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    alpha: Tensor,
-    eta: Tensor,
-    theta: Tensor,
-    start: Tensor | None,
-    chunk_start: Tensor | None,
-    init: Tensor | None,
-    depth: int,
-    weights: int,
-    chunk_size: int,
-    offset: int,
-    return_state: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(q: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
+    *_, depth, weights, chunk_size, offset, return_state = others
     B, _, H, _ = q.shape
     plan = _plan(q, depth, weights, chunk_size, offset)
     final = _floats(q, B, H, 3 * weights) if return_state else _floats(q, 0)
@@ -334,6 +311,7 @@ def _memory_scan_backward(
     plan = _plan(q, depth, weights, chunk_size, offset)
     shared = start is not None and start.ndim == 2
     q, k, v = (_rows_together(x) for x in (q, k, v))
+    gates = [_near(g) for g in (alpha, eta, theta)]
     # A zero gradient takes no memory: every row is the same one.
     dy = q.new_zeros(D).expand(q.shape) if dy is None else _rows_together(dy)
     dfinal = None if dfinal is None else dfinal.contiguous()
@@ -349,7 +327,7 @@ def _memory_scan_backward(
         dinit = _floats(q, programs, weights).zero_()
     scratch = _floats(q, programs, plan.group, 2 * weights)
     with _on(q.device), _safe_products(q.device, plan.launch.backward_warps) as options:
-        A, table = _gate_tables(alpha, eta, theta, plan, T, offset, chunk_size)
+        A, table = _gate_tables(gates, plan, chunk_size, offset)
         dA, dtable, S = torch.empty_like(A), torch.empty_like(table), torch.empty_like(A)
         kernel = triton_linear.backward if depth == 1 else triton_deep.backward
         kernel[(programs,)](
@@ -361,13 +339,7 @@ def _memory_scan_backward(
             **plan.arithmetic,
             num_warps=plan.launch.backward_warps, num_stages=1, **options,
         )  # fmt: skip
-        alpha, eta, theta = (g if g.stride(1) < FARTHEST else g.contiguous() for g in (alpha, eta, theta))
-        segments = plan.heads * plan.segments
-        together = GATE_LANES // plan.lanes
-        gates_backward[(-(-segments // together),)](
-            alpha, eta, theta, A, table, dA, dtable, S, *dgates, segments, H, T, plan.segments, offset, chunk_size,
-            *alpha.stride(), *eta.stride(), *theta.stride(), C=plan.lanes, M=together,
-        )  # fmt: skip
+        _for_gates(gates_backward, gates, (A, table, dA, dtable, S, *dgates), plan, chunk_size, offset)
     if shared:
         dstart = dstart.view(-1, H, 2 * weights).sum(0)
     if init is not None:
@@ -377,28 +349,9 @@ def _memory_scan_backward(
 
 
 @_memory_scan_backward.register_fake
-def _(
-    dy: Tensor | None,
-    dfinal: Tensor | None,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    alpha: Tensor,
-    eta: Tensor,
-    theta: Tensor,
-    start: Tensor | None,
-    chunk_start: Tensor | None,
-    init: Tensor | None,
-    saved: Tensor,
-    depth: int,
-    weights: int,
-    chunk_size: int,
-    offset: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    like_q = [torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3)]
-    like_gates = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (alpha, eta, theta)]
-    rest = [_floats(q, 0) if x is None else torch.empty_like(x) for x in (start, chunk_start, init)]
-    return (*like_q, *like_gates, *rest)  # type: ignore[return-value]
+def _(dy: Tensor | None, dfinal: Tensor | None, q: Tensor, *others: Any) -> tuple[Tensor, ...]:
+    inputs = (q, *others[:8])  # q, k, v, alpha, eta, theta, start, chunk_start, init
+    return tuple(_floats(q, 0) if x is None else torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in inputs)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -418,18 +371,23 @@ def _gradients(ctx: Any, dy: Tensor | None, dfinal: Tensor | None, _: Tensor | N
 _memory_scan.register_autograd(_gradients, setup_context=_keep)
 
 
-def _gate_tables(
-    alpha: Tensor, eta: Tensor, theta: Tensor, plan: _Plan, T: int, offset: int, chunk_size: int
-) -> tuple[Tensor, Tensor]:
-    alpha, eta, theta = (g if g.stride(1) < FARTHEST else g.contiguous() for g in (alpha, eta, theta))
+def _gate_tables(gates: list[Tensor], plan: _Plan, chunk_size: int, offset: int) -> tuple[Tensor, Tensor]:
     C, segments = plan.lanes, plan.heads * plan.segments
-    A, table = _floats(alpha, segments, C, C), _floats(alpha, segments, 4, C)
-    together = GATE_LANES // C
-    gates_forward[(-(-segments // together),)](
-        alpha, eta, theta, A, table, segments, alpha.shape[2], T, plan.segments, offset, chunk_size,
-        *alpha.stride(), *eta.stride(), *theta.stride(), C=C, M=together,
+    tables = _floats(gates[0], segments, C, C), _floats(gates[0], segments, 4, C)
+    _for_gates(gates_forward, gates, tables, plan, chunk_size, offset)
+    return tables
+
+
+def _for_gates(
+    kernel: Any, gates: list[Tensor], tables: tuple[Tensor, ...], plan: _Plan, chunk_size: int, offset: int
+) -> None:
+    """Launch a kernel of the gates (batch, steps, heads): so many segments a program that its lanes are busy."""
+    segments, together = plan.heads * plan.segments, GATE_LANES // plan.lanes
+    _, T, H = gates[0].shape
+    kernel[(-(-segments // together),)](
+        *gates, *tables, segments, H, T, plan.segments, offset, chunk_size, *(n for g in gates for n in g.stride()),
+        C=plan.lanes, M=together,
     )  # fmt: skip
-    return A, table
 
 
 def _floats(like: Tensor, *shape: int) -> Tensor:
@@ -438,7 +396,12 @@ def _floats(like: Tensor, *shape: int) -> Tensor:
 
 def _rows_together(x: Tensor) -> Tensor:
     """The kernels take any strides but the last, within reason."""
-    return x if x.stride(-1) == 1 and x.stride(1) < FARTHEST else x.contiguous()
+    return _near(x) if x.stride(-1) == 1 else x.contiguous()
+
+
+def _near(x: Tensor) -> Tensor:
+    """Its tokens no farther apart than the kernels can count."""
+    return x if x.stride(1) < FARTHEST else x.contiguous()
 
 
 @torch.compiler.assume_constant_result
