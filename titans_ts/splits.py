@@ -34,7 +34,7 @@ def split_rows(panel: Panel, horizon: int, val_size: Any) -> tuple[np.ndarray, n
     validated = (rows > 0) & (lengths - rows >= horizon + 1)
     if panel.observed is not None:
         count = np.where(validated, rows - horizon + 1, 0)
-        validated = known_windows(panel.observed, lengths, lengths - rows, count, horizon)[1] > 0
+        validated = known_windows(panel.observed, lengths, lengths - rows, count, horizon)[2] > 0
     return np.where(validated, lengths - rows, lengths), validated
 
 
@@ -47,6 +47,6 @@ def first_rows(panel: Panel, train_rows: np.ndarray, lookback: int, horizon: int
     first = np.where(train_rows >= lookback + horizon, lookback, half)
     if panel.observed is not None:
         count = np.maximum(train_rows - first - horizon + 1, 0)
-        found = known_windows(panel.observed, panel.lengths, first, count, horizon)[1]
+        found = known_windows(panel.observed, panel.lengths, first, count, horizon)[2]
         first = np.where(found > 0, first, 1)
     return first

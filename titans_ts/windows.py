@@ -115,11 +115,11 @@ class Windows:
             raise ValueError(f"No series has {horizon} rows to forecast in the rows asked for.")
         self._kept, self._whole = None, None
         if observed is not None:
-            kept, _ = known_windows(observed, lengths, first, count, horizon)
+            kept, filled, _ = known_windows(observed, lengths, first, count, horizon)
             if not len(kept):
                 raise ValueError("No series has a row to forecast that was there, after one that was; fill fewer.")
             self._kept = torch.from_numpy(kept).to(values.device)
-            self._whole = torch.from_numpy(known_windows(observed, lengths, first, count, horizon, whole=True)[0])
+            self._whole = torch.from_numpy(kept[filled == 0])
         padding = np.where(count > 0, np.maximum(lookback - first, 0), 0)
         row_zero = np.cumsum(lengths + padding) - lengths  # where each series' row 0 lies in the flat vector
         device = values.device
@@ -192,25 +192,21 @@ class Windows:
 
 
 def known_windows(
-    observed: np.ndarray,
-    lengths: np.ndarray,
-    first: np.ndarray,
-    count: np.ndarray,
-    horizon: int,
-    whole: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the windows of whose future a row was observed, and the row before it; how many each series has.
+    observed: np.ndarray, lengths: np.ndarray, first: np.ndarray, count: np.ndarray, horizon: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The windows of whose future a row was observed, and the row before it.
 
-    `whole`: of whose future every row was. Each series has `count` (n_series,) windows, whose futures begin at its rows
-    `first` (n_series,) and after.
+    Their numbers, how many rows of each one's future were filled in, and how many such windows each series has.
+
+    Each series has `count` (n_series,) windows, whose futures begin at its rows `first` (n_series,) and after.
     """
     filled = np.concatenate([[0], np.cumsum(~observed)])  # in all rows before each
     series = np.repeat(np.arange(len(lengths)), count)
     row = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
     begin = row + (np.cumsum(lengths) - lengths)[series]
     in_future, before = filled[begin + horizon] - filled[begin], filled[begin] - filled[begin - (row > 0)]
-    kept = np.flatnonzero((before == 0) & (in_future < (1 if whole else horizon)))
-    return kept, np.bincount(series[kept], minlength=len(lengths))
+    kept = np.flatnonzero((before == 0) & (in_future < horizon))
+    return kept, in_future[kept], np.bincount(series[kept], minlength=len(lengths))
 
 
 def profiles(
