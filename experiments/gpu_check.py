@@ -53,22 +53,22 @@ OVERTIME = 45  # seconds past the whole's end after which a hanging kernel ends 
 
 
 def compiled(setup: Setup) -> Iterator[Case]:
-    """Every configuration used below; each process takes every n-th, and leaves it in the cache on disk."""
+    """Every configuration used below, by processes that leave them in the cache on disk."""
     yield Case("compile", partial(_compiled, setup))
 
 
 SECTIONS: dict[str, tuple[Callable[[Setup], Iterator[Case]], int]] = dict(  # and the seconds that each may take
-    compile=(compiled, 90),
-    exact=(gpu_exact.exactness, 70),
-    repeat=(gpu_exact.repeatability, 15),
-    speed=(gpu_speed.speed, 100),
+    compile=(compiled, 170),
+    exact=(gpu_exact.exactness, 60),
+    repeat=(gpu_exact.repeatability, 10),
+    speed=(gpu_speed.speed, 90),
     memory=(gpu_speed.memory, 20),
-    grid=(gpu_exact.grid, 10),
-    use=(gpu_exact.use, 30),
-    lengths=(gpu_exact.lengths, 15),
-    far=(gpu_exact.far, 20),
-    scaling=(gpu_speed.scaling, 25),
+    scaling=(gpu_speed.scaling, 20),
     epoch=(gpu_speed.epoch, 30),
+    grid=(gpu_exact.grid, 10),
+    far=(gpu_exact.far, 15),
+    use=(gpu_exact.use, 30),
+    lengths=(gpu_exact.lengths, 20),
 )
 
 
@@ -169,12 +169,16 @@ def _line(section: str, row: Row) -> str:
 
 
 def jobs(setup: Setup) -> list[tuple[str, Callable[[], Any]]]:
-    """What the sections will compile, by name: every problem as the kernels choose, then with the other settings."""
+    """What the sections will compile, by name: every problem as the kernels choose, then with the other settings.
+
+    What is timed comes first, then float32, which takes longest.
+    """
     whole, plain = gpu_exact.compilations(setup)
     runs: list[tuple[Problem, Callable[[], Any]]] = [
-        (problem, partial(_everything, setup, problem)) for problem in whole
+        (p, partial(gpu_speed.compile_pass, setup, p)) for p in (*gpu_speed.compilations(setup), *plain)
     ]
-    runs += [(p, partial(gpu_speed.compile_pass, setup, p)) for p in (*plain, *gpu_speed.compilations(setup))]
+    whole = sorted(whole, key=lambda problem: problem.dtype != torch.float32)
+    runs += [(problem, partial(_everything, setup, problem)) for problem in whole]
     settings = [launches(problem, setup.backend) for problem, _ in runs]
     found: list[tuple[str, Callable[[], Any]]] = [(str(problem), run) for problem, run in runs]
     for choice in range(1, max(map(len, settings))):
@@ -193,18 +197,26 @@ def _with(launch: Any, run: Callable[[], Any]) -> None:
         run()
 
 
-def compile_share(setup: Setup, share: tuple[int, int]) -> None:
-    """One process's part: run every n-th job once, then the other packages with every n-th of their settings."""
-    for name, job in jobs(setup)[share[0] :: share[1]]:
-        begun = time.perf_counter()
+def compile_share(setup: Setup, share: tuple[int, int], claims: Path) -> None:
+    """One process's part: the other packages with every n-th of their settings, then each job that nobody has begun."""
+    _timed("other packages", partial(gpu_speed.compile_peers, setup, share))
+    for number, (name, job) in enumerate(jobs(setup)):
         try:
-            job()
-        except torch.OutOfMemoryError:
-            continue  # the others' share of the memory; it is compiled when it is measured
-        except Exception as failure:
-            print(f"failed {name}: {first_line(failure)}", flush=True)
-        print(f"{time.perf_counter() - begun:.1f} {name}", flush=True)
-    gpu_speed.compile_peers(setup, share)
+            (claims / str(number)).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        _timed(name, job)
+
+
+def _timed(name: str, job: Callable[[], Any]) -> None:
+    begun = time.perf_counter()
+    try:
+        job()
+    except torch.OutOfMemoryError:
+        return  # the others' share of the memory; it is compiled when it is measured
+    except Exception as failure:
+        print(f"failed {name}: {first_line(failure)}", flush=True)
+    print(f"{time.perf_counter() - begun:.1f} {name}", flush=True)
 
 
 def _compiled(setup: Setup) -> Iterator[Row]:
@@ -212,7 +224,7 @@ def _compiled(setup: Setup) -> Iterator[Row]:
         yield Row("compile", note="skipped: needs a GPU")
         return
     begun = time.perf_counter()
-    count = max(1, min(14, (os.cpu_count() or 2) - 2))
+    count = max(1, min(16, os.cpu_count() or 1))
     with tempfile.TemporaryDirectory() as folder:
         logs = [Path(folder, f"{i}.log") for i in range(count)]
         call = [sys.executable, __file__, "--backend", setup.backend, *(["--smoke"] if setup.smoke else [])]
@@ -220,7 +232,9 @@ def _compiled(setup: Setup) -> Iterator[Row]:
         for i, log in enumerate(logs):
             with log.open("w") as file:
                 processes.append(
-                    subprocess.Popen([*call, "--share", f"{i}/{count}"], stdout=file, stderr=subprocess.STDOUT)
+                    subprocess.Popen(
+                        [*call, "--share", f"{i}/{count}", "--claims", folder], stdout=file, stderr=subprocess.STDOUT
+                    )
                 )
         left = SECTIONS["compile"][1]
         for process in processes:
@@ -232,7 +246,8 @@ def _compiled(setup: Setup) -> Iterator[Row]:
         lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
     seconds = time.perf_counter() - begun
     timed = sorted((line for line in lines if line[:1].isdigit()), key=lambda line: float(line.split()[0]))
-    yield Row(f"{len(timed)} of {len(jobs(setup))} configurations, {count} processes", seconds, "s")
+    done = sum("other packages" not in line for line in timed)
+    yield Row(f"{done} of {len(jobs(setup))} configurations, {count} processes", seconds, "s")
     if unfinished:
         yield Row("processes that did not end by themselves", unfinished, "", note=lines[-1][:200] if lines else "")
     for line in timed[-3:]:
@@ -251,7 +266,7 @@ def main(argv: list[str] | None = None) -> int:
     setup = Setup(device=device, backend=args.backend, smoke=args.smoke, data=args.data, oracle=args.oracle)
     if args.share:
         share, of = (int(part) for part in args.share.split("/"))
-        compile_share(setup, (share, of))
+        compile_share(setup, (share, of), args.claims)
         return 0
     if device.type == "cuda":
         gpu_peers.shorten_autotuning()
@@ -292,7 +307,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", type=lambda given: given.split(","), default=list(SECTIONS), help="sections, by comma"
     )
-    parser.add_argument("--minutes", type=float, default=6.0, help="of the whole (default 6)")
+    parser.add_argument("--minutes", type=float, default=7.5, help="of the whole (default 7.5)")
     parser.add_argument("--backend", default="triton", help="of memory_scan (default triton)")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, on the CPU where there is no GPU")
     results = Path(__file__).parent / "results"
@@ -304,6 +319,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--commit", help="what the rows say, where git cannot")
     for hidden in ("--share", "--after"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
+    parser.add_argument("--claims", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--end", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--failed", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)

@@ -98,7 +98,7 @@ def candidates(problem: Problem) -> list[Launch]:
     usual = Launch(
         warps=max(1, block // 16) * (2 if problem.depth == 1 and problem.lanes > 32 else 1),
         backward_warps=warps,
-        stages=2 if problem.lanes <= 32 else 1,
+        stages=2 if problem.lanes <= 32 or (problem.depth == 1 and problem.width <= WIDE) else 1,
         block=block,
     )
     split = replace(usual, split=True)
