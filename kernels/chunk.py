@@ -68,12 +68,10 @@ def multiply_out(alpha: Tensor, eta: Tensor, theta: Tensor) -> Products:
 def _products(g: Tensor) -> Tensor:
     """L[t, s] = prod_{s < j <= t} g_j for s <= t, else 0; exact where a factor is 0, as with no logarithm."""
     n = g.shape[-1]
-    one = torch.eye(n, dtype=g.dtype, device=g.device)
-    L = g.new_empty(*g.shape, n)
+    L = torch.eye(n, dtype=g.dtype, device=g.device).repeat(*g.shape[:-1], 1, 1)
     rows, factors = L.unbind(-2), g.unsqueeze(-1).unbind(-2)
-    rows[0].copy_(one[0])
     for t in range(1, n):
-        torch.addcmul(one[t], rows[t - 1], factors[t], out=rows[t])
+        rows[t].addcmul_(rows[t - 1], factors[t])
     return L
 
 

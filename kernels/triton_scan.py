@@ -33,6 +33,7 @@ WIDEST = {1: 128, 2: 64}  # head size, and hidden size, by depth
 INTERPRETED = triton.knobs.runtime.interpret  # read once, as when the kernels are made
 # Bytes of shared memory that the kernels may take at 128 wide; narrower ones fit every GPU that Triton knows.
 WIDE, SHARED_MEMORY = 64, {torch.bfloat16: 144 << 10, torch.float16: 160 << 10, torch.float32: 192 << 10}
+REGISTERS = 255  # a thread, said aloud: ptxas of Triton 3.6 otherwise allots 32 to some kernels, and spills the rest
 FARTHEST = 2**31 // MOST_LANES  # numbers from one token to the next, so that 32 bits reach across a chunk
 FEW_HEADS, MANY_CHUNKS = 64, 32  # where one pass would leave most of a GPU idle
 
@@ -272,7 +273,7 @@ def _memory_scan(
                 *q.stride()[:3], *k.stride()[:3], *v.stride()[:3],
                 D=D, DP=plan.width, **sizes, C=plan.lanes,
                 SHARED=start is not None and start.ndim == 2, READS=reads, WALKS=walks, **plan.arithmetic,
-                num_warps=launch.warps, num_stages=launch.stages,
+                num_warps=launch.warps, num_stages=launch.stages, maxnreg=REGISTERS,
             )  # fmt: skip
     return y, final, saved
 
@@ -337,7 +338,7 @@ def _memory_scan_backward(
             *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *dy.stride()[:3],
             D=D, DP=plan.width, **({} if depth == 1 else {"EP": plan.hidden}), C=plan.lanes, SHARED=shared,
             **plan.arithmetic,
-            num_warps=plan.launch.backward_warps, num_stages=1, **options,
+            num_warps=plan.launch.backward_warps, num_stages=1, maxnreg=REGISTERS, **options,
         )  # fmt: skip
         _for_gates(gates_backward, gates, (A, table, dA, dtable, S, *dgates), plan, chunk_size, offset)
     if shared:

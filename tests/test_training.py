@@ -488,3 +488,37 @@ def test_an_error_is_the_mean_over_the_rows_that_were_there() -> None:
     error = (network(batch.past, batch.step, batch.series, batch.mask) - batch.future)[batch.known]
     assert evaluate(network, windows) == pytest.approx(error.square().mean().item(), rel=1e-5)
     assert evaluate(network, windows, loss="mae") == pytest.approx(error.abs().mean().item(), rel=1e-5)
+
+
+# What is told
+
+
+def test_every_check_is_told() -> None:
+    told: list[Check] = []
+    history = fit_network(quick(), *split(), config(checks=2), told.append)
+    assert len(told) == 5
+    assert [check.step for check in told] == [check.step for check in history.checks]
+
+
+def test_what_is_raised_at_a_check_ends_training_with_the_best_weights() -> None:
+    class Enough(Exception):
+        pass
+
+    def stop(check: Check) -> None:
+        if check.step == STEPS:
+            raise Enough
+
+    network, seen = quick(), []
+    with pytest.raises(Enough):
+        fit_network(network, *split(), config(checks=1, start_is_candidate=False), lambda c: (seen.append(c), stop(c)))
+    assert not network.training
+    assert evaluate(network, split()[1]) == seen[1].validation_loss != seen[0].validation_loss
+
+
+def test_validation_may_be_by_another_error_than_training() -> None:
+    network, twin = quick(), quick()
+    found = fit_network(network, *split(), config(loss="mae", val_loss="mse"))
+    other = fit_network(twin, *split(), config(loss="mae"))
+    assert found.checks[1].train_loss == other.checks[1].train_loss
+    assert found.best.validation_loss == evaluate(network, split()[1], "mse")
+    assert other.best.validation_loss == evaluate(twin, split()[1], "mae")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from .rolling import roll_forward, to_scale
 from .saving import load_model, save_model
 from .splits import first_rows, split_rows
 from .start import started_network
-from .training import TrainConfig, fit_network
+from .training import Check, TrainConfig, fit_network
 from .windows import Scaler, Windows, profiles
 
 LEAST_STEPS = 300  # of training on short series, whose epochs have few
@@ -209,7 +210,14 @@ class TitansForecaster(BaseEstimator):
         self.precision = precision
         self.verbose = verbose
 
-    def fit(self, df: Any, y: Any = None) -> TitansForecaster:
+    def fit(
+        self,
+        df: Any,
+        y: Any = None,
+        *,
+        val_loss: str | None = None,
+        on_check: Callable[[Check], None] | None = None,
+    ) -> TitansForecaster:
         """Learn from a table of series; an earlier fit is forgotten.
 
         Parameters
@@ -219,6 +227,11 @@ class TitansForecaster(BaseEstimator):
             or in one column), a Series, or an array; of pandas, polars or NumPy. Not changed.
         y : None
             For scikit-learn's sake.
+        val_loss : {"mse", "mae", "huber"}, optional
+            The error of the validation checks, by which the best weights are chosen; `loss` if None.
+        on_check : callable, optional
+            Called with each check of the history as it is made, to report it or to stop: what it raises ends training
+            and leaves an earlier fit as it was.
 
         Returns
         -------
@@ -256,7 +269,7 @@ class TitansForecaster(BaseEstimator):
         validation = None
         if validated.any():
             validation = Windows(*series, first=train_rows, last=np.where(validated, panel.lengths, 0), **how)
-        train_config = self._train_config(len(train), seed, device)
+        train_config = self._train_config(len(train), seed, device, val_loss)
 
         profile = None
         if config.cycle:
@@ -264,7 +277,7 @@ class TitansForecaster(BaseEstimator):
             profile = torch.from_numpy(profiles(scaled, *rows, config.cycle, panel.observed))
         network = started_network(config, train, validation, profile, seed)
         seasonal = network.cycle is not None and bool(network.cycle.profile.any())
-        history = fit_network(network, train, validation, train_config)
+        history = fit_network(network, train, validation, train_config, on_check)
 
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -457,7 +470,7 @@ class TitansForecaster(BaseEstimator):
             dropout=self.dropout,
         )
 
-    def _train_config(self, windows: int, seed: int, device: torch.device) -> TrainConfig:
+    def _train_config(self, windows: int, seed: int, device: torch.device, val_loss: str | None) -> TrainConfig:
         batch_size = as_whole("batch_size", self.batch_size, 1, min(256, max(16, windows // 16)))
         steps = math.ceil(windows / batch_size)
         precision = self.precision
@@ -465,6 +478,7 @@ class TitansForecaster(BaseEstimator):
             precision = "bfloat16" if device.type == "cuda" else "float32"
         return TrainConfig(
             loss=self.loss,
+            val_loss=val_loss,
             learning_rate=self.learning_rate,
             batch_size=batch_size,
             max_epochs=as_whole("max_epochs", self.max_epochs, 0, min(100, max(3, math.ceil(LEAST_STEPS / steps)))),

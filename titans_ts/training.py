@@ -44,7 +44,9 @@ class TrainConfig:
     Parameters
     ----------
     loss : {"mse", "mae", "huber"}
-        In training of the normalised windows, in validation of the scaled values.
+        In training, of the normalised windows.
+    val_loss : {"mse", "mae", "huber"}, optional
+        In validation, of the scaled values; `loss` if None.
     learning_rate : float
         The optimizer's peak rate.
     start_rate : float
@@ -81,6 +83,7 @@ class TrainConfig:
     """
 
     loss: str = "mse"
+    val_loss: str | None = None
     learning_rate: float = 1e-3
     start_rate: float = 0.1
     batch_size: int = 256
@@ -99,7 +102,7 @@ class TrainConfig:
     verbose: int = 0
 
     def __post_init__(self) -> None:
-        for name, choices in {"loss": tuple(LOSSES), "precision": PRECISIONS}.items():
+        for name, choices in {"loss": tuple(LOSSES), "val_loss": (*LOSSES, None), "precision": PRECISIONS}.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"`{name}` must be one of {choices}, got {getattr(self, name)!r}.")
         for name, low in LEAST_WHOLE.items():
@@ -150,7 +153,13 @@ class History:
         return min(scored, key=lambda check: check.validation_loss) if scored else self.checks[-1]
 
 
-def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | None, config: TrainConfig) -> History:
+def fit_network(
+    network: SimbaForecaster,
+    train: Windows,
+    validation: Windows | None,
+    config: TrainConfig,
+    on_check: Callable[[Check], None] | None = None,
+) -> History:
     """Train `network` in place and leave it with its best weights.
 
     Without validation windows nothing can tell when to stop, and the weights after `max_epochs` are kept.
@@ -161,6 +170,8 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
         On the device of the windows.
     train, validation : Windows
     config : TrainConfig
+    on_check : callable, optional
+        Called with each check as it is made; what it raises ends training.
 
     Returns
     -------
@@ -193,7 +204,7 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
     def validate() -> float:
         if validation is None:
             return math.nan
-        return evaluate(network, validation, config.loss, config.most_validation_windows)
+        return evaluate(network, validation, config.val_loss or config.loss, config.most_validation_windows)
 
     def check(epoch: float, step: int, losses: Tensor) -> None:
         found = Check(epoch, step, losses.mean().item(), validate(), float(schedule.get_last_lr()[0]))
@@ -202,6 +213,8 @@ def fit_network(network: SimbaForecaster, train: Windows, validation: Windows | 
             raise FloatingPointError(f"The weights became infinite or NaN by step {step}. Lower `learning_rate`.")
         if validation is None or history.best is found or not best:
             best.update({name: value.clone() for name, value in network.state_dict().items()})
+        if on_check is not None:
+            on_check(found)
 
     take_step = recorded(step, device) if config.cuda_graph else step
     history, best = History(start_is_candidate=config.start_is_candidate), dict[str, Tensor]()

@@ -190,7 +190,14 @@ def launches(case: Case, T: int) -> list[tuple[Any, ...]]:
 
 
 def launch(
-    function: Any, *args: Any, grid: Any, warmup: bool, num_warps: int = 4, num_stages: int = 3, **named: Any
+    function: Any,
+    *args: Any,
+    grid: Any,
+    warmup: bool,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    maxnreg: int | None = None,
+    **named: Any,
 ) -> tuple[Any, ...]:
     """As triton specialises: None and 1 are constants, and what is divisible by 16 is known to be."""
     values = dict(zip(function.arg_names, args, strict=False)) | named
@@ -207,7 +214,8 @@ def launch(
             signature[name], divisible = "i32", not free and x % 16 == 0
         if divisible:
             attributes[(i,)] = [["tt.divisibility", 16]]
-    return function, signature, constants, attributes, {"num_warps": num_warps, "num_stages": num_stages}
+    options = {"num_warps": num_warps, "num_stages": num_stages, "maxnreg": maxnreg}
+    return function, signature, constants, attributes, options
 
 
 if __name__ == "__main__":
