@@ -8,11 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from joblib import parallel_config
+from pandas.testing import assert_frame_equal
+from sklearn import config_context, get_config, set_config
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 from titans_ts import TitansForecaster
 from titans_ts.windows import Windows
@@ -208,14 +212,97 @@ def test_series_too_short_for_validation_are_trained_on_whole():
 # With scikit-learn's own tools
 
 
+def sine(start: int, rows: int) -> pd.DataFrame:
+    index = pd.date_range("2024-01-01", periods=start + rows, freq="h")[start:]
+    return pd.DataFrame({"x": np.sin(0.7 * np.arange(start, start + rows))}, index=index)
+
+
 def test_a_grid_search_finds_the_better_lookback():
-    table = pd.DataFrame({"x": np.sin(0.7 * np.arange(ROWS))}, index=walks().index)
-    search = GridSearchCV(tiny(cycle=0, max_epochs=0), {"lookback": [1, 24]}, cv=TimeSeriesSplit(2)).fit(table)
+    search = GridSearchCV(tiny(cycle=0, max_epochs=0), {"lookback": [1, 24]}, cv=TimeSeriesSplit(2)).fit(sine(0, ROWS))
     assert search.best_params_ == {"lookback": 24}
     assert search.best_score_ > -1e-4
     assert search.cv_results_["mean_test_score"][0] < -0.1
-    after = pd.DataFrame({"x": np.sin(0.7 * np.arange(ROWS, ROWS + 6))})
-    np.testing.assert_allclose(search.predict(6), after, rtol=0, atol=0.01)
+    for forecast in (search.predict(6), search.best_estimator_.predict(6)):  # all rows were fitted again
+        assert_frame_equal(forecast, sine(ROWS, 6), rtol=0, atol=0.01, check_freq=False)
+
+
+def test_a_grid_search_scores_as_fitting_by_hand():
+    table, model = walks(80), tiny(val_size=0)
+    search = GridSearchCV(model, {"d_model": [8, 16], "learning_rate": [1e-3, 1e-2]}, cv=TimeSeriesSplit(3)).fit(table)
+    assert len(set(search.cv_results_["mean_test_score"])) == 4
+    for fold, (train, test) in enumerate(TimeSeriesSplit(3).split(table)):
+        for parameters, score in zip(
+            search.cv_results_["params"], search.cv_results_[f"split{fold}_test_score"], strict=True
+        ):
+            assert clone(model).set_params(**parameters).fit(table.iloc[train]).score(table.iloc[test]) == score
+    best = clone(model).set_params(**search.best_params_).fit(table)
+    assert_frame_equal(search.best_estimator_.predict(20), best.predict(20))
+
+
+def test_a_grid_search_in_two_processes_scores_as_in_one():
+    table, folds = walks(80), dict(cv=TimeSeriesSplit(2))
+    pipeline, grid = make_pipeline(StandardScaler(), tiny(val_size=0)), {"titansforecaster__d_model": [8, 16]}
+    alone = GridSearchCV(pipeline, grid, **folds).fit(table)
+    with parallel_config("loky", inner_max_num_threads=1):
+        both = GridSearchCV(pipeline, grid, n_jobs=2, **folds).fit(table)
+    for fold in range(2):
+        assert np.array_equal(both.cv_results_[f"split{fold}_test_score"], alone.cv_results_[f"split{fold}_test_score"])
+    assert both.best_params_ == alone.best_params_
+    assert np.array_equal(both.predict(table), alone.predict(table))
+
+
+def test_a_grid_search_reaches_into_a_pipeline():
+    table = walks(80)
+    pipeline = make_pipeline(StandardScaler(), tiny(val_size=0))
+    grid = {"titansforecaster__d_model": [8, 16], "standardscaler": [StandardScaler(), FunctionTransformer(np.arcsinh)]}
+    search = GridSearchCV(pipeline, grid, cv=TimeSeriesSplit(2)).fit(table)
+    assert len(set(search.cv_results_["mean_test_score"])) == 4
+    best = clone(pipeline).set_params(**search.best_params_).fit(table)
+    assert np.array_equal(search.best_estimator_.predict(table), best.predict(table))
+    assert not hasattr(pipeline[-1], "network_")  # searched with copies
+
+
+def test_a_candidate_that_cannot_be_fitted_scores_nan_or_ends_the_search():
+    search = GridSearchCV(tiny(max_epochs=0), {"d_model": [8, 9]}, cv=TimeSeriesSplit(2), error_score="raise")
+    with pytest.raises(ValueError, match="`d_model` must be a multiple of `n_heads` = 2, got 9"):
+        search.fit(walks())
+    with (
+        pytest.warns(FitFailedWarning, match="`d_model` must be a multiple of `n_heads` = 2, got 9"),
+        pytest.warns(UserWarning, match="test scores are non-finite"),
+    ):
+        search.set_params(error_score=np.nan).fit(walks())
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [False, True]
+    assert search.best_params_ == {"d_model": 8}
+
+
+def test_a_function_may_score_in_place_of_the_forecaster():
+    def minus_mae(model, table):
+        return -(model.predict(len(table)) - table).abs().to_numpy().mean()
+
+    table = walks()
+    scores = cross_val_score(tiny(max_epochs=0), table, cv=TimeSeriesSplit(2), scoring=minus_mae)
+    for score, (train, test) in zip(scores, TimeSeriesSplit(2).split(table), strict=True):
+        forecast = tiny(max_epochs=0).fit(table.iloc[train]).predict(len(test))
+        assert score == -np.abs(forecast - table.iloc[test]).to_numpy().mean()
+
+
+def test_scorers_by_name_do_not_apply():
+    # They compare the forecast with a `y`: scikit-learn itself misses it, and the forecaster refuses it.
+    how = dict(cv=TimeSeriesSplit(2), scoring="neg_mean_squared_error", error_score="raise")
+    with pytest.raises(TypeError, match="y_true"):
+        cross_val_score(tiny(max_epochs=0), walks(), **how)
+    with pytest.raises(ValueError, match="pass as `scoring` a function of the forecaster and a table"):
+        cross_val_score(tiny(max_epochs=0), walks(), walks(), **how)
+
+
+def test_a_search_hands_on_what_fit_takes():
+    seen = []
+    search = GridSearchCV(tiny(), {"d_model": [8]}, cv=TimeSeriesSplit(2))
+    search.fit(walks(), val_loss="mae", on_check=seen.append)
+    alone = tiny().fit(walks(), val_loss="mae").history_
+    assert search.best_estimator_.history_.best.validation_loss == alone.best.validation_loss
+    assert len(seen) > len(alone.checks)  # of the folds and of the fit after them
+    assert not has_fit_parameter(tiny(), "sample_weight")
 
 
 def test_a_pipeline_hands_on_its_scaled_table():
@@ -225,6 +312,30 @@ def test_a_pipeline_hands_on_its_scaled_table():
     model = tiny(max_epochs=0).fit(scaler.transform(table[:ROWS]))
     assert np.array_equal(pipeline.predict(table), model.predict(scaler.transform(table)))
     assert pipeline.score(table[ROWS:]) == model.score(scaler.transform(table[ROWS:]))
+    assert np.array_equal(pipeline[-1].predict(20), model.predict(20))
+
+
+def test_a_copy_of_a_pipeline_is_not_fitted():
+    pipeline = make_pipeline(StandardScaler(), tiny(max_epochs=0)).fit(walks())
+    copied = clone(pipeline)
+    assert copied[-1].get_params() == pipeline[-1].get_params()
+    with pytest.raises(NotFittedError):
+        copied.score(walks())
+    assert np.array_equal(copied.fit(walks()).predict(walks()), pipeline.predict(walks()))
+
+
+def test_a_pipeline_that_keeps_frames_forecasts_the_next_times():
+    table = walks(ROWS + 6)
+    pipeline = make_pipeline(StandardScaler(), tiny(max_epochs=0)).set_output(transform="pandas").fit(table[:ROWS])
+    with config_context(transform_output="pandas"):
+        everywhere = make_pipeline(StandardScaler(), tiny(max_epochs=0)).fit(table[:ROWS])
+    forecast = pipeline.predict(table[:ROWS])
+    assert forecast.index.equals(table.index[ROWS:])
+    assert forecast.columns.tolist() == pipeline[-1].feature_names_in_.tolist() == ["a", "b"]
+    assert_frame_equal(everywhere[-1].predict(), pipeline[-1].predict())
+    # Scaling before or within is the same, but for float32's rounding.
+    alone = tiny(max_epochs=0).fit(table[:ROWS]).predict()
+    np.testing.assert_allclose(pipeline[0].inverse_transform(forecast), alone, rtol=0, atol=1e-5)
 
 
 def test_a_pipeline_that_keeps_frames_scores_as_the_forecaster_alone():
@@ -233,6 +344,29 @@ def test_a_pipeline_that_keeps_frames_scores_as_the_forecaster_alone():
     folds = dict(cv=TimeSeriesSplit(2))
     alone = cross_val_score(tiny(max_epochs=0), walks(), **folds)
     np.testing.assert_allclose(cross_val_score(pipeline, walks(), **folds), alone, rtol=1e-3)
+
+
+@pytest.mark.parametrize("wrapped", [lambda model: model, lambda model: make_pipeline(StandardScaler(), model)])
+def test_a_notebook_draws_a_diagram_or_writes_text(wrapped):
+    model = wrapped(tiny(max_epochs=0))
+    before = get_config()["display"]
+    try:
+        set_config(display="diagram")
+        drawn = model._repr_mimebundle_()
+        fitted = model.fit(walks())._repr_mimebundle_()
+        set_config(display="text")
+        written = model._repr_mimebundle_()
+        with pytest.raises(AttributeError, match="only defined when the 'display' configuration option"):
+            _ = model._repr_html_
+    finally:
+        set_config(display=before)
+    assert drawn.keys() == fitted.keys() == {"text/plain", "text/html"}
+    for bundle, state in ((drawn, "Not fitted"), (fitted, "Fitted")):
+        assert f"<span>{state}</span>" in bundle["text/html"]
+        for words in ("TitansForecaster", "max_epochs", "sk-toggleable"):
+            assert words in bundle["text/html"]
+    assert "n_features_in_" in fitted["text/html"]
+    assert written == {"text/plain": repr(model)}
 
 
 # Refusals

@@ -1,11 +1,15 @@
 import copy
 import pickle
+import re
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from titans_ts.frames import Panel, read_table
 
@@ -290,7 +294,7 @@ def test_a_missing_holiday_is_a_gap_of_business_days():
 def test_values_that_are_not_finite_are_named_and_counted(value, kind):
     table = long_table({"a": 100, "b": 100})
     table.loc[[150, 170], "y"] = value
-    remedy = "fill it or pass" if kind == "missing" else "replace it, or drop it and fill the gap"
+    remedy = "fill the NaN or pass" if kind == "missing" else "replace it, or drop it and fill the gap"
     words = f"column 'y' of series 'b' has 2 {kind} values, the first at 2024-02-21; {remedy}"
     with pytest.raises(ValueError, match=words):
         read_table(table.sample(frac=1, random_state=0))
@@ -310,9 +314,10 @@ def test_a_nullable_missing_value_counts():
 @pytest.mark.parametrize("dtype", ["bool", "boolean", "object", "str", "complex128", "category"])
 def test_values_that_are_no_numbers_are_named(dtype):
     values = pd.Series([1, 0, 1]).astype(dtype)
+    error = ValueError if dtype == "complex128" else TypeError
     for table in (long_table({"a": 3}, y=values), wide_table(3, y=values.array)):
         got = table["y"].dtype
-        with pytest.raises(TypeError, match=rf"column 'y' must hold .*numbers, got dtype {got}"):
+        with pytest.raises(error, match=rf"column 'y' must hold .*numbers, got dtype {got}"):
             read_table(table)
 
 
@@ -328,6 +333,8 @@ def test_the_shortest_series_is_named():
     with pytest.raises(ValueError, match="series 'b' has 1 row; at least 3 are needed"):
         read_table(long_table({"a": 5, "b": 1, "c": 2}))
     with pytest.raises(ValueError, match="the table has 2 rows; at least 3 are needed"):
+        read_table(wide_table(2))
+    with pytest.raises(ValueError, match=r"the table has 2 rows \(n_samples = 2\); at least 3 are needed"):
         read_table(np.zeros((2, 4)))
 
 
@@ -382,8 +389,44 @@ def test_empty_tables_are_refused(table):
 
 
 def test_array_without_channels_is_refused():
-    with pytest.raises(ValueError, match=r"at least one channel, got shape \(3, 0\)"):
+    with pytest.raises(ValueError, match=r"at least one channel, got 0 feature\(s\) \(shape=\(3, 0\)\)"):
         read_table(np.zeros((3, 0)))
+
+
+def test_arrays_of_another_shape_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(rows, channels\), got \(3,\)\. Reshape .* `.reshape\(-1, 1\)`"):
+        read_table(np.zeros(3))
+    for shape in ((3, 2, 1), ()):
+        with pytest.raises(ValueError, match=f"shape \\(rows, channels\\), got {re.escape(str(shape))}\\.$"):
+            read_table(np.zeros(shape))
+
+
+def test_complex_arrays_are_refused():
+    with pytest.raises(ValueError, match=r"Complex data not supported: an array .*got dtype complex128; use `.real`"):
+        read_table(np.array([[1], [1j], [2]]))
+
+
+def test_an_array_of_objects_is_read_where_all_are_numbers():
+    numbers = np.array([[1, 2.5], [Decimal("0.5"), np.float32(4)], [Fraction(1, 4), 5]], dtype=object)
+    assert read_table(numbers).values.tolist() == [1, 0.5, 0.25, 2.5, 4, 5]
+    numbers[1, 0] = None
+    with pytest.raises(ValueError, match="channel 0 has 1 missing value, the first at 1"):
+        read_table(numbers)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("1", "text; use"),
+        (1j, "not 'complex'"),
+        (pd.NA, "not 'NAType'"),
+        (pd.Timestamp("2024"), "not 'Timestamp'"),
+        (10**400, "too large"),
+    ],
+)
+def test_an_array_of_other_objects_is_refused(value, words):
+    with pytest.raises(TypeError, match=f"an array must hold real numbers, got .*{words}"):
+        read_table(np.array([[1], [value], [2]], dtype=object))
 
 
 def test_other_tables_are_refused_with_their_remedy():
@@ -391,8 +434,7 @@ def test_other_tables_are_refused_with_their_remedy():
     for table, words in (
         (lazy, r"got polars.lazyframe.frame.LazyFrame; use `.collect\(\)`"),
         ([1.0, 2.0, 3.0], r"got builtins.list; use `np.array\(...\).reshape\(-1, 1\)`"),
-        (np.zeros(3), r"shape \(rows, channels\), got \(3,\); use `.reshape\(-1, 1\)`"),
-        (np.zeros((3, 2, 1)), r"shape \(rows, channels\), got \(3, 2, 1\)"),
+        (sparse.csr_array(np.eye(3)), r"csr_array; sparse input is not supported, use `.toarray\(\)`"),
         (np.ma.masked_array(np.zeros((3, 1))), r"use `.filled\(\)`"),
         (np.array([["a"]] * 3), "must hold real numbers, got dtype <U1"),
         (np.array([[True]] * 3), "must hold real numbers, got dtype bool"),

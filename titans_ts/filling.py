@@ -39,7 +39,8 @@ def lay_on_grid(rows: Rows, freq: Any, min_rows: int, calendar: Calendar | None,
     counts = np.bincount(codes)
     if counts.min() < min_rows:
         which = rows.owner(int(counts.argmin()))
-        raise ValueError(f"{which} has {some(counts.min(), 'row')}; at least {min_rows} are needed.")
+        samples = f" (n_samples = {counts.min()})" if rows.layout.kind == "array" else ""
+        raise ValueError(f"{which} has {some(counts.min(), 'row')}{samples}; at least {min_rows} are needed.")
     model = None  # the series that the frequency was inferred from
     given = calendar is None and freq is not None
     if calendar is None:
@@ -202,7 +203,7 @@ def _check_values(rows: Rows, grid: Grid, calendar: Calendar, missing: str) -> N
     i = int(np.searchsorted(offsets, row, side="right")) - 1
     series = values[offsets[i] : offsets[i] + grid.lengths[i]]
     if np.isnan(values[row]):
-        kind, count, remedy = "missing value", np.isnan(series).sum(), "fill it or pass `missing='interpolate'`"
+        kind, count, remedy = "missing value", np.isnan(series).sum(), "fill the NaN or pass `missing='interpolate'`"
     elif np.isinf(values[row]):
         kind, count, remedy = "infinite value", np.isinf(series).sum(), "replace it, or drop it and fill the gap"
     else:

@@ -16,8 +16,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .checks import as_flag, as_whole, find_device, refuse_targets
+from .checks import as_flag, as_whole, find_device, match_series, refuse_given, refuse_reserved, refuse_targets
 from .defaults import cut, defaults_for
+from .distributed import joined
 from .frames import Panel, read_table
 from .model import ModelConfig
 from .rolling import roll_forward, to_scale
@@ -28,21 +29,6 @@ from .training import Check, TrainConfig, fit_network
 from .windows import Scaler, Windows, profiles
 
 LEAST_STEPS = 300  # of training on short series, whose epochs have few
-
-# Tables whose series need no name: where it is unknown they are known by their position.
-NAMELESS = {"array", "series", "single"}
-
-# Names that are settled and functions that are to come: each is refused unless it says nothing.
-NOT_YET = {
-    "static_cols": None,
-    "past_cols": None,
-    "future_cols": None,
-    "variant": "lmm",
-    "context": "window",
-    "channel_mixing": False,
-    "warm_start": False,
-    "checkpoint_dir": None,
-}
 
 
 class TitansForecaster(BaseEstimator):
@@ -86,7 +72,8 @@ class TitansForecaster(BaseEstimator):
     learning_rate : float
         The optimizer's peak rate.
     batch_size, max_epochs : int, optional
-        Windows a step, and passes over all windows; None suits them to the number of windows.
+        Windows a step, those of all processes together, and passes over all windows; None suits them to the number of
+        windows.
     patience : int
         Validation checks, four an epoch, without a better error before training stops.
     val_size : int or float, optional
@@ -96,7 +83,7 @@ class TitansForecaster(BaseEstimator):
     random_state : int, RandomState or None
         An int makes two fits on a CPU equal to the bit.
     device : str, optional
-        "cpu", "cuda", ...; a GPU if there is one if None.
+        "cpu", "cuda", ...; a GPU if there is one if None. Under torchrun, None and "cuda" give each process a GPU.
     precision : {"float32", "bfloat16"}, optional
         bfloat16 is mixed precision, and the choice of None on a GPU.
     verbose : int
@@ -246,12 +233,16 @@ class TitansForecaster(BaseEstimator):
             For a reserved parameter.
         FloatingPointError
             If the loss becomes infinite or NaN.
+        RuntimeError
+            If several processes train together and another was killed, has failed, or is silent for too long.
+
+        Notes
+        -----
+        ``torchrun --nproc_per_node=2 script.py`` trains one model in two processes, each on its share of every batch.
+        The script calls `fit` on the same table in both, which then hold the same model; see `fit_network`.
         """
         refuse_targets(y)
-        for name, only in NOT_YET.items():
-            value = getattr(self, name)
-            if value is not only and not (isinstance(value, type(only)) and value == only):
-                raise NotImplementedError(f"`{name}` must be {only!r} yet, got {value!r}.")
+        refuse_reserved(vars(self))
         device = find_device(self.device)
         panel = self._read(df, min_rows=3, freq=self.freq)
         defaults = cut(defaults_for(panel.calendar), panel.lengths)
@@ -269,15 +260,17 @@ class TitansForecaster(BaseEstimator):
         validation = None
         if validated.any():
             validation = Windows(*series, first=train_rows, last=np.where(validated, panel.lengths, 0), **how)
-        train_config = self._train_config(len(train), seed, device, val_loss)
 
         profile = None
         if config.cycle:
             rows = panel.lengths, panel.starts, train_rows
             profile = torch.from_numpy(profiles(scaled, *rows, config.cycle, panel.observed))
-        network = started_network(config, train, validation, profile, seed)
-        seasonal = network.cycle is not None and bool(network.cycle.profile.any())
-        history = fit_network(network, train, validation, train_config, on_check)
+        with joined(device, "fit") as ranks:
+            seed = ranks.of_first(seed)
+            train_config = self._train_config(len(train), seed, device, val_loss)
+            network = started_network(config, train, validation, profile, seed)
+            seasonal = network.cycle is not None and bool(network.cycle.profile.any())
+            history = fit_network(network, train, validation, train_config, on_check)
 
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -323,9 +316,7 @@ class TitansForecaster(BaseEstimator):
             For a reserved parameter.
         """
         check_is_fitted(self)
-        for name, value in {"level": level, "quantiles": quantiles, "future": future}.items():
-            if value is not None:
-                raise NotImplementedError(f"`{name}` is not supported yet; leave it None.")
+        refuse_given(level=level, quantiles=quantiles, future=future)
         if h is not None and not np.isscalar(h):
             if df is not None:
                 raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
@@ -343,6 +334,9 @@ class TitansForecaster(BaseEstimator):
         The forecast starts at the end of the fitted data and rolls past the horizon to the last row of `df`; rows
         must come after those fitted (the rows of an array are taken to follow at once). Rows that `missing` fills in
         are not scored. Greater is better.
+
+        scikit-learn's named scorers, such as "neg_mean_squared_error", need a `y` beside the table and do not apply;
+        as `scoring`, a function of the forecaster and a table does.
 
         Parameters
         ----------
@@ -400,6 +394,8 @@ class TitansForecaster(BaseEstimator):
         ------
         NotFittedError
             If `fit` has not been called.
+        RuntimeError
+            Under torchrun, if rank 0 could not write, or another process is gone.
         FileExistsError
             If `path` is a file, or a folder with anything but a model that this version can load; it is left alone.
         TypeError
@@ -411,9 +407,12 @@ class TitansForecaster(BaseEstimator):
         -----
         Parameters come back as they are, NumPy's numbers as Python's; a `freq` that is an offset and a `device` come
         back as text, and a `random_state` that is a RandomState as None.
+
+        Under torchrun every process must call it: rank 0 writes, the others wait until it has.
         """
         check_is_fitted(self)
-        save_model(self, path)
+        with joined(self.network_.persistent.device, "save") as ranks:
+            ranks.on_first(lambda: save_model(self, path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str | None = None) -> Self:
@@ -446,6 +445,13 @@ class TitansForecaster(BaseEstimator):
             forecaster.device = device
         forecaster.network_.to(find_device(forecaster.device))
         return forecaster
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools ask: whether missing values are taken and two fits with one seed may differ."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.non_deterministic = torch.cuda.is_available() if self.device is None else str(self.device) != "cpu"
+        return tags
 
     def _read(self, df: Any, **how: Any) -> Panel:
         how.update(id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, missing=self.missing)
@@ -495,16 +501,4 @@ class TitansForecaster(BaseEstimator):
         """
         fitted = self.panel_
         panel = self._read(df, min_rows=1, calendar=fitted.calendar)
-        kinds = {panel.layout.kind, fitted.layout.kind}
-        series = fitted.ids.get_indexer(panel.ids)
-        if "array" in kinds or (kinds & NAMELESS and (series < 0).any()):
-            if panel.n_series == fitted.n_series:
-                return panel, np.arange(fitted.n_series)
-            if "array" in kinds:
-                raise ValueError(f"`df` must have {fitted.n_series} series as the data fitted, got {panel.n_series}.")
-        if (series < 0).all() and panel.kind_of_ids != fitted.kind_of_ids and not kinds & NAMELESS:
-            raise ValueError(
-                f"`df` must name its series as the data fitted did, by {fitted.kind_of_ids} such as "
-                f"{fitted.ids[:1].tolist()[0]!r}, got {panel.kind_of_ids} such as {panel.ids[:1].tolist()[0]!r}."
-            )
-        return panel, series
+        return panel, match_series(panel, fitted, type(self).__name__)

@@ -168,22 +168,39 @@ def _read_wide(table: pd.DataFrame, times: Hashable, layouts: str) -> Rows:
 
 
 def _read_array(table: np.ndarray) -> Rows:
-    if table.ndim == 1:
-        raise TypeError(f"an array must have shape (rows, channels), got {table.shape}; use `.reshape(-1, 1)`.")
+    # What is wrong is said in scikit-learn's words too, which its checks ask for.
     if table.ndim != 2:
-        raise TypeError(f"an array must have shape (rows, channels), got {table.shape}.")
+        remedy = " Reshape your data: use `.reshape(-1, 1)` for one series." if table.ndim == 1 else ""
+        raise ValueError(f"an array must have shape (rows, channels), got {table.shape}.{remedy}")
     if table.shape[1] == 0:
-        raise ValueError(f"an array must have at least one channel, got shape {table.shape}.")
-    if table.dtype.kind not in "iuf":
-        raise TypeError(f"an array must hold real numbers, got dtype {table.dtype}; use `.astype(float)`.")
+        raise ValueError(
+            f"an array must have at least one channel, got 0 feature(s) (shape={table.shape}) while a minimum of 1 is "
+            "required."
+        )
+    if table.dtype.kind == "c":
+        raise ValueError(_complex("an array", table.dtype))
+    text = table.dtype == object and any(isinstance(value, (str, bytes)) for value in table.flat)
+    if text or table.dtype.kind not in "iufO":
+        what = "text" if text else f"dtype {table.dtype}"
+        raise TypeError(f"an array must hold real numbers, got {what}; use `.astype(float)`.")
+    try:
+        values = table.T.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:  # among objects
+        raise TypeError(f"an array must hold real numbers, got others ({error}).") from None
     rows, channels = table.shape
-    return Rows(Layout("array"), pd.RangeIndex(channels), pd.RangeIndex(rows), table.T.astype(np.float64))
+    return Rows(Layout("array"), pd.RangeIndex(channels), pd.RangeIndex(rows), values)
 
 
 def _floats(column: pd.Series, what: str, remedy: str = "use `.astype(float)`") -> np.ndarray:
     dtype = column.dtype
     if types.is_bool_dtype(dtype):
         raise TypeError(f"{what} must hold numbers, got dtype {dtype}; use `.astype(float)`.")
-    if types.is_complex_dtype(dtype) or not types.is_numeric_dtype(dtype):
+    if types.is_complex_dtype(dtype):
+        raise ValueError(_complex(what, dtype))
+    if not types.is_numeric_dtype(dtype):
         raise TypeError(f"{what} must hold real numbers, got dtype {dtype}; {remedy}.")
     return column.to_numpy(np.float64, copy=True, na_value=np.nan)
+
+
+def _complex(what: str, dtype: Any) -> str:
+    return f"Complex data not supported: {what} must hold real numbers, got dtype {dtype}; use `.real`."

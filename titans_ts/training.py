@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .distributed import ALONE, Ranks, joined
 from .graphs import recorded
 from .model import SimbaForecaster
 from .windows import Batch, Windows
@@ -52,7 +54,7 @@ class TrainConfig:
     start_rate : float
         The rate of cycle and linear path, over `learning_rate`: they begin at an optimum.
     batch_size : int
-        Windows a step.
+        Windows a step, those of all processes together.
     max_epochs : int
         0 keeps the starting point.
     most_windows : int
@@ -71,6 +73,7 @@ class TrainConfig:
         bfloat16 is automatic mixed precision.
     cuda_graph : bool
         On a GPU, record the training step once and replay it for every full batch; the same training, only quicker.
+        Several processes do without.
     random_state : int
         Fixes batches and dropout; two runs on a CPU are equal to the bit.
     verbose : int
@@ -181,7 +184,46 @@ def fit_network(
     ------
     FloatingPointError
         If a loss becomes infinite or NaN: names epoch, step and learning rate.
+    ValueError
+        If several processes train together and were given different windows, networks or settings.
+    RuntimeError
+        If another of these processes was killed, has failed, or is silent for too long.
+
+    Notes
+    -----
+    Under torchrun all processes train one network. Each must be given the same windows, takes its share of every batch,
+    and comes to the same gradients, to rounding, as one process would; dropout alone is drawn differently. They begin
+    with the weights of rank 0, make the same checks, stop at the same one, and end with the same weights and history.
+    `on_check` is called in every process and must do the same in each, raising included. An interrupt ends the run
+    with the error.
     """
+    with joined(train.device, "fit") as ranks:
+        if ranks.world == 1:
+            return _fit(network, train, validation, config, on_check, ranks)
+        config = replace(config, cuda_graph=False)
+        facts = {
+            "the number of windows in `train`": len(train),
+            "the number of windows in `validation`": 0 if validation is None else len(validation),
+            "the checksum of the values": train.checksum,
+            "the checksum of `network.config`": zlib.crc32(repr(network.config).encode()),
+            "the checksum of `config`": zlib.crc32(repr(replace(config, verbose=0)).encode()),
+        }
+        ranks.require_same(facts)
+        ranks.share_weights(network)
+        history = _fit(network, train, validation, config, on_check, ranks)
+        ranks.share_weights(network)
+        return history
+
+
+def _fit(
+    network: SimbaForecaster,
+    train: Windows,
+    validation: Windows | None,
+    config: TrainConfig,
+    on_check: Callable[[Check], None] | None,
+    ranks: Ranks,
+) -> History:
+    """`fit_network` in one of `ranks`, whose networks are alike."""
     device = train.device
     loss_of = LOSSES[config.loss]
     steps_per_epoch = math.ceil(min(len(train), config.most_windows) / config.batch_size)
@@ -192,19 +234,21 @@ def fit_network(
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
     def step(batch: Batch) -> Tensor:
+        batch, share = ranks.shard(batch)
         with autocast:
             pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
             loss = loss_of(_where_known(network.answer(pair.past, pair.mask), pair.future, batch.known), pair.future)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        loss = ranks.joint(loss.detach(), network.parameters(), share)
         nn.utils.clip_grad_norm_(network.parameters(), config.clip)
         optimizer.step()
-        return loss.detach()
+        return loss
 
     def validate() -> float:
         if validation is None:
             return math.nan
-        return evaluate(network, validation, config.val_loss or config.loss, config.most_validation_windows)
+        return evaluate(network, validation, config.val_loss or config.loss, config.most_validation_windows, ranks)
 
     def check(epoch: float, step: int, losses: Tensor) -> None:
         found = Check(epoch, step, losses.mean().item(), validate(), float(schedule.get_last_lr()[0]))
@@ -218,10 +262,10 @@ def fit_network(
 
     take_step = recorded(step, device) if config.cuda_graph else step
     history, best = History(start_is_candidate=config.start_is_candidate), dict[str, Tensor]()
-    with seeded(config.random_state, device):
+    with seeded(ranks.seed(config.random_state), device):
         generator = torch.Generator().manual_seed(config.random_state)
         check(0.0, 0, torch.tensor(math.nan))
-        progress = _Progress(total, config.verbose)
+        progress = _Progress(total, config.verbose if ranks.rank == 0 else 0)
         try:
             for epoch in range(config.max_epochs):
                 network.train()
@@ -241,8 +285,10 @@ def fit_network(
                             history.stopped = "patience"
                             return history
         except KeyboardInterrupt:
+            if ranks.world > 1:  # others may be at another step
+                raise
             history.stopped = "interrupted"
-            warnings.warn("Training was interrupted; the best weights so far are kept.", stacklevel=2)
+            warnings.warn("Training was interrupted; the best weights so far are kept.", stacklevel=3)
         finally:
             progress.close()
             network.load_state_dict(best)
@@ -251,18 +297,24 @@ def fit_network(
 
 
 @torch.no_grad()
-def evaluate(network: SimbaForecaster, windows: Windows, loss: str = "mse", most: int | None = None) -> float:
-    """The mean loss over all windows and steps, or over `most` evenly spaced windows."""
+def evaluate(
+    network: SimbaForecaster, windows: Windows, loss: str = "mse", most: int | None = None, ranks: Ranks = ALONE
+) -> float:
+    """The mean loss over all windows and steps, or `most` evenly spaced windows; each of `ranks` takes its share."""
     was_training = network.training
     network.eval()
-    total, count = 0.0, 0
-    for batch in windows.batches(EVALUATION_BATCH, most):
+    total, count = 0.0, 0.0
+    for whole in windows.batches(EVALUATION_BATCH * ranks.world, most):
+        batch, share = ranks.shard(whole)
+        if not share:
+            continue
         forecast = _forecast(network, batch)
         if batch.known is not None:
             forecast = forecast.where(batch.known, batch.future)
         total += LOSSES[loss](forecast, batch.future, reduction="sum").double().item()
         count += batch.future.numel() if batch.known is None else int(batch.known.sum())
     network.train(was_training)
+    total, count = ranks.total(total, count)
     return total / count
 
 
