@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .datasets import load_dataset
     from .forecaster import TitansForecaster
+    from .search import TitansSearchCV
 
-__all__ = ["TitansForecaster", "__version__", "load_dataset"]
+__all__ = ["TitansForecaster", "TitansSearchCV", "__version__", "load_dataset"]
 
 __version__ = "0.1.0"
 
 # Every name is loaded on first use, so that `import titans_ts` stays light.
-_HOMES = {"TitansForecaster": ".forecaster", "load_dataset": ".datasets"}
+_HOMES = {"TitansForecaster": ".forecaster", "TitansSearchCV": ".search", "load_dataset": ".datasets"}
 
 
 def __getattr__(name: str) -> Any:

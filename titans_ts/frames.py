@@ -101,6 +101,11 @@ class Panel:
         kept = row >= np.repeat(dropped, self.lengths)
         return self._only(kept, lengths=self.lengths - dropped, starts=self.starts + dropped)
 
+    def head(self, rows: np.ndarray) -> Panel:
+        """The first `rows` (n_series,) rows of each series; copies."""
+        row = np.arange(len(self.values)) - np.repeat(self.offsets, self.lengths)
+        return self._only(row < np.repeat(rows, self.lengths), lengths=np.minimum(self.lengths, rows))
+
     def _only(self, rows: np.ndarray, **changes: Any) -> Panel:
         observed = None if self.observed is None else self.observed[rows]
         return replace(self, values=self.values[rows], observed=observed, **changes)
@@ -171,12 +176,12 @@ def read_table(
 
     Parameters
     ----------
-    table : DataFrame, Series or ndarray
+    table : DataFrame, Series, ndarray or Panel
         Long (`id_col`, `time_col`, `target_col`), one series (`time_col`, `target_col`), wide (numeric columns over a
         DatetimeIndex, PeriodIndex or integer index, or beside one column of dates), a Series over such an index, or
         an array of shape (rows, channels); pandas, NumPy, or polars and what else narwhals knows, whose rows count
         0, 1, ... where no column has times. Dates may be text with the year first, or `date` objects. Rows may come
-        in any order.
+        in any order. A Panel was read before, and comes back as it is.
     freq : str, int or offset, optional
         The distance of rows; if None that which all series have.
     id_col, time_col, target_col : str
@@ -194,10 +199,12 @@ def read_table(
     TypeError
         If the table is of another kind or its values are not numbers.
     ValueError
-        If a time or id is missing, a value is infinite, a row is doubled, a series is too short, a time is off the
-        grid, series have different frequencies, or the columns fit no layout; if a value is missing or a step is
-        skipped and `missing` is "error".
+        If a time or id is missing, a value is infinite or complex, a row is doubled, a series is too short, a time is
+        off the grid, series have different frequencies, or the columns fit no layout; if a value is missing or a step
+        is skipped and `missing` is "error"; if an array has not two dimensions.
     """
+    if isinstance(table, Panel):
+        return table
     backend, dates = "pandas", set[str]()
     if not isinstance(table, (pd.DataFrame, pd.Series, np.ndarray)) or isinstance(table, np.ma.MaskedArray):
         table, backend, dates = _from_native(table)
@@ -286,6 +293,8 @@ def _refusal(table: Any) -> str:
         remedy = "; use `.collect()`"
     elif isinstance(table, np.ma.MaskedArray):
         remedy = "; use `.filled()`"
+    elif hasattr(table, "toarray"):
+        remedy = "; sparse input is not supported, use `.toarray()`"
     elif isinstance(table, (list, tuple)):
         remedy = "; use `np.array(...).reshape(-1, 1)` for one series"
     return f"{accepted}, got {type(table).__module__}.{type(table).__qualname__}{remedy}."
