@@ -15,8 +15,6 @@ an absent package, and the script says so.
 from __future__ import annotations
 
 import argparse
-import importlib
-import logging
 import math
 import multiprocessing
 import os
@@ -36,12 +34,13 @@ import numpy as np
 import pandas as pd
 import torch
 from bench_memory import milliseconds
-from long_term import RESULTS, Benchmark, Table
+from long_term import RESULTS, Benchmark, Table, Variant
+from peers import long, peer, peer_fit, peer_model, peer_quality
 from stamp import commit, device_name
 from torch.nn.functional import mse_loss
 
 from titans_ts import TitansForecaster
-from titans_ts.datasets import SPECS, Split, load_dataset
+from titans_ts.datasets import SPECS, load_dataset
 from titans_ts.frames import read_table
 from titans_ts.model import ModelConfig, NeuralMemory
 from titans_ts.start import started_network
@@ -53,11 +52,9 @@ CSV_COLUMNS = ("benchmark", "name", "value", "unit", "ratio", "target", "device"
 LOOKBACK, HORIZON, CYCLE, HEADS = 96, 96, 24, 4
 LAYER_TARGET, STEP_TARGET, MSE_TARGET = 10.0, 1.0, 0.372
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-# Beside neuralforecast's own defaults: the shape of our default network, and when to stop.
+# Beside neuralforecast's own defaults: the shape of our default network.
 SHAPE = dict(encoder_layers=2, n_heads=HEADS, linear_hidden_size=256, patch_len=16, stride=8)
-STOPPING = dict(early_stop_patience_steps=3, val_check_steps=100)
 UNTRAINED: dict[str, Any] = dict(max_epochs=0, random_state=0, device="cpu", verbose=0)
-QUIET = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +149,10 @@ def step(setup: Setup) -> list[Row]:
     if peer("neuralforecast", "step"):
         table = generated(7, setup.rows)
         shape = dict(windows_batch_size=7 * setup.batch, hidden_size=setup.d_model, **SHAPE)
-        timers["PatchTST"] = partial(marginal, lambda n: peer_fit(peer_model("PatchTST", n, **shape), table), setup)
-        network = peer_model("PatchTST", 1, **shape).model
+        timers["PatchTST"] = partial(
+            marginal, lambda n: peer_fit(peer_model("PatchTST", HORIZON, n, **shape), table), setup
+        )
+        network = peer_model("PatchTST", HORIZON, 1, **shape).model
         optimizer = torch.optim.Adam(network.parameters())
         past, future = torch.randn(2, 7 * setup.batch, 1, LOOKBACK)
 
@@ -182,7 +181,9 @@ def quality(setup: Setup) -> Iterator[Row]:
         return
     split = benchmark.data.split
     train, validation, test = (benchmark.windows(part, LOOKBACK, HORIZON) for part in split)
-    model_config, train_config = table.configs(HORIZON, LOOKBACK, benchmark.n_series, "memory", seed=0)
+    model_config, train_config = table.configs(
+        HORIZON, LOOKBACK, benchmark.n_series, Variant.of_mixer("memory"), seed=0
+    )
 
     begun = time.perf_counter()
     network = started_network(model_config, train, validation, benchmark.profile(model_config.cycle), 0)
@@ -199,7 +200,7 @@ def quality(setup: Setup) -> Iterator[Row]:
         frame = benchmark.data.frame.iloc[: benchmark.rows]
         scaled = pd.DataFrame(benchmark.scaled.reshape(frame.shape, order="F"), frame.index, frame.columns)
         for model in ("PatchTST", "NHITS"):
-            theirs, mse = peer_quality(model, scaled, split, setup.peer_steps)
+            theirs, mse, _ = peer_quality(model, scaled, split, HORIZON, setup.peer_steps)
             name = f"{model}, at most {setup.peer_steps} steps"
             yield Row(name, theirs, "s", theirs / seconds)
             yield Row(name, mse, "MSE")
@@ -242,47 +243,6 @@ def layer_pass(setup: Setup) -> Callable[[], None]:
 def titans_fit(setup: Setup) -> Callable[[int], None]:
     """Training for a number of steps on data of ETTh1's shape."""
     return few_steps(windows_of(generated(7, setup.rows), HORIZON), 7, 7 * setup.batch, setup)
-
-
-def peer(module: str, benchmark: str) -> Any:
-    """Another package; None, and a word about it, where it is absent."""
-    warnings.simplefilter("ignore")  # they warn of themselves, and Lightning logs, at every fit
-    try:
-        package = importlib.import_module(module)
-    except ImportError as error:
-        print(f"{benchmark}: nothing to compare with, {module} cannot be imported ({error}).")
-        print("    pip install -c constraints.txt -e '.[bench]'")
-        return None
-    for name in ("pytorch_lightning", "lightning_fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    return package
-
-
-def peer_model(name: str, steps: int, **settings: Any) -> Any:
-    kind = getattr(importlib.import_module("neuralforecast.models"), name)
-    loss = importlib.import_module("neuralforecast.losses.pytorch").MSE()
-    size = dict(h=HORIZON, input_size=LOOKBACK, max_steps=steps)
-    return kind(**size, loss=loss, accelerator="cpu", **QUIET, **settings)
-
-
-def peer_fit(model: Any, table: pd.DataFrame, val_size: int = 0) -> Any:
-    forecaster = importlib.import_module("neuralforecast").NeuralForecast(models=[model], freq="h")
-    forecaster.fit(long(table), val_size=val_size)
-    return forecaster
-
-
-def peer_quality(name: str, scaled: pd.DataFrame, split: Split, steps: int) -> tuple[float, float]:
-    """Seconds of the fit, and the error over every test window."""
-    begun = time.perf_counter()
-    fitted = scaled.iloc[: split.validation.stop]
-    forecaster = peer_fit(peer_model(name, steps, **STOPPING), fitted, val_size=len(split.validation))
-    seconds = time.perf_counter() - begun
-    span = dict(n_windows=None, test_size=len(split.test), step_size=1, val_size=0)
-    forecasts = forecaster.cross_validation(long(scaled), **span, use_fitted=True, refit=False)
-    expected = (len(split.test) - HORIZON + 1) * HORIZON * scaled.shape[1]
-    if len(forecasts) != expected:
-        raise RuntimeError(f"{name} forecast {len(forecasts)} values over the test rows, expected {expected}.")
-    return seconds, float(((forecasts["y"] - forecasts[name]) ** 2).mean())
 
 
 def few_steps(windows: Windows, series: int, batch_size: int, setup: Setup) -> Callable[[int], None]:
@@ -370,10 +330,6 @@ def generated(series: int, rows: int) -> pd.DataFrame:
     values += 3 * np.sin((np.arange(rows)[:, None] + np.arange(series)) * 2 * np.pi / CYCLE)
     index = pd.date_range("2020-01-01", periods=rows, freq="h", name="ds")
     return pd.DataFrame(values, index=index, columns=[f"s{i}" for i in range(series)])
-
-
-def long(table: pd.DataFrame) -> pd.DataFrame:
-    return table.rename_axis("ds").reset_index().melt("ds", var_name="unique_id", value_name="y")
 
 
 def windows_of(table: pd.DataFrame, horizon: int) -> Windows:

@@ -1,6 +1,9 @@
 """The long-term forecasting benchmark: train and score each horizon, print the table, append to a CSV.
 
     python experiments/long_term.py experiments/etth1.toml --horizons 96 --seeds 0
+    python experiments/long_term.py experiments/etth1.toml --horizons 96 --variants experiments/ablation.toml
+
+A row that the CSV holds is not measured again, so a run that was stopped goes on.
 
 Columns of the benchmark, never mixed: (i) lookback 96, every test window; (ii) the same model with the last partial
 batch of 128 windows dropped, as older papers measured; (iii) lookback 512, every test window. Errors are in the
@@ -14,10 +17,13 @@ import csv
 import difflib
 import hashlib
 import json
+import os
 import platform
 import time
 import tomllib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +43,32 @@ LOOKBACKS = {"i": 96, "ii": 96, "iii": 512}
 DROPPED_BATCH = 128  # windows a batch, of which column (ii) drops the last partial one
 MIXERS = {"memory": "titans", "attention": "simba-attention", "mamba": "simba-mamba", "none": "simba-none"}
 RESULTS = Path(__file__).parent / "results"
+Key = tuple[str, str, int, int, int, str]  # model, column, lookback, horizon, seed, config
 CSV_COLUMNS = (
     *("dataset", "model", "column", "lookback", "horizon", "seed", "mse", "mae"),
     *("seconds", "device", "versions", "commit", "config"),
 )
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a row differs by from the table's network and training; its name is the CSV's `model`."""
+
+    name: str
+    model: dict[str, Any]
+    train: dict[str, Any]
+
+    @classmethod
+    def of_mixer(cls, mixer: str) -> Variant:
+        return cls(MIXERS[mixer], {"mixer": mixer}, {})
+
+    @classmethod
+    def read(cls, path: Path) -> list[Variant]:
+        """Those of a TOML: ``[name.model]`` and ``[name.train]``."""
+        raw = tomllib.loads(path.read_text())
+        for name, parts in raw.items():
+            _check_parts(path, name, parts)
+        return [cls(name, parts.get("model", {}), parts.get("train", {})) for name, parts in raw.items()]
 
 
 @dataclass(frozen=True)
@@ -64,20 +92,10 @@ class Table:
         """The TOML at `path`; unknown keys are errors."""
         raw = tomllib.loads(path.read_text())
         known = {field.name for field in fields(cls)}
-        fixed = {"lookback", "horizon", "n_series"}
-        model_keys = {field.name for field in fields(ModelConfig)} - fixed
-        train_keys = {field.name for field in fields(TrainConfig)} - {"random_state"}
-        sections = [
-            ("", raw, known),
-            ("model", raw.get("model", {}), model_keys),
-            ("train", raw.get("train", {}), train_keys),
-        ]
+        _refuse_unknown(path, "", raw, known)
+        _check_parts(path, "", {part: raw[part] for part in ("model", "train") if part in raw})
         for steps, refined in raw.get("horizon", {}).items():
-            sections.append((f"horizon.{steps}", refined, {"model", "train"}))
-            sections.append((f"horizon.{steps}.model", refined.get("model", {}), model_keys))
-            sections.append((f"horizon.{steps}.train", refined.get("train", {}), train_keys))
-        for section, given, allowed in sections:
-            _refuse_unknown(path, section, given, allowed)
+            _check_parts(path, f"horizon.{steps}", refined)
         for name in ("dataset", "horizons", "seeds"):
             if name not in raw:
                 raise ValueError(f"{path}: `{name}` is missing.")
@@ -92,12 +110,12 @@ class Table:
         )
 
     def configs(
-        self, horizon: int, lookback: int, n_series: int, mixer: str, seed: int
+        self, horizon: int, lookback: int, n_series: int, variant: Variant, seed: int
     ) -> tuple[ModelConfig, TrainConfig]:
         """The network and its training at one horizon."""
         refined = self.horizon.get(str(horizon), {})
-        model = {**self.model, **refined.get("model", {}), "mixer": mixer}
-        train = {**self.train, **refined.get("train", {}), "random_state": seed}
+        model = {**self.model, **refined.get("model", {}), **variant.model}
+        train = {**self.train, **refined.get("train", {}), **variant.train, "random_state": seed}
         return (
             ModelConfig(lookback=lookback, horizon=horizon, n_series=n_series, **model),
             TrainConfig(**train),
@@ -151,18 +169,20 @@ def main(argv: list[str] | None = None) -> None:
         "commit": commit(),
     }
     out = args.out / f"{args.table.stem}.csv"
+    mixers = args.mixers or ([] if args.variants else ["memory"])
+    variants = [Variant.of_mixer(mixer) for mixer in mixers]
+    if args.variants:
+        variants += Variant.read(args.variants)
     rows = []
     for lookback in dict.fromkeys(LOOKBACKS[column] for column in args.columns):
         columns = [column for column in args.columns if LOOKBACKS[column] == lookback]
-        for horizon in args.horizons or table.horizons:
-            for i, mixer in enumerate(args.mixers):
-                for seed in seeds:
-                    baselines = i == 0 and seed == seeds[0]
-                    for row in run(benchmark, table, columns, lookback, horizon, mixer, seed, baselines, args.verbose):
-                        rows.append({**row, **stamp})
-                        _append(out, rows[-1])
+        for horizon, variant, seed in product(args.horizons or table.horizons, variants, seeds):
+            for row in run(benchmark, table, columns, lookback, horizon, variant, seed, done(out), args.verbose):
+                rows.append({**row, **stamp})
+                if os.environ.get("RANK", "0") == "0":  # torchrun's other processes have the same rows
+                    append(out, rows[-1])
     _print_table(rows, table.published)
-    print(f"rows appended to {out}")
+    print(f"{len(rows)} rows appended to {out}")
 
 
 def run(
@@ -171,21 +191,14 @@ def run(
     columns: list[str],
     lookback: int,
     horizon: int,
-    mixer: str,
+    variant: Variant,
     seed: int,
-    baselines: bool,
+    held: set[Key],
     verbose: int,
-) -> list[dict[str, Any]]:
-    """Train one network and score it, with seasonal naive and its own closed-form start if asked."""
-    model_config, train_config = table.configs(horizon, lookback, benchmark.n_series, mixer, seed)
+) -> Iterator[dict[str, Any]]:
+    """Train one network and score it, unless the CSV `held` it; before it seasonal naive and the closed-form start."""
+    model_config, train_config = table.configs(horizon, lookback, benchmark.n_series, variant, seed)
     train_config = replace(train_config, verbose=verbose)
-    split = benchmark.data.split
-    train, validation = (benchmark.windows(part, lookback, horizon) for part in (split.train, split.validation))
-    size = len(split.test) - horizon + 1
-    tests = {
-        column: benchmark.windows(split.test, lookback, horizon, dropped=size % DROPPED_BATCH if column == "ii" else 0)
-        for column in columns
-    }
     config = json.dumps([asdict(model_config), asdict(replace(train_config, verbose=0))], sort_keys=True)
     shared = {
         "dataset": benchmark.data.name,
@@ -194,33 +207,44 @@ def run(
         "seed": seed,
         "config": hashlib.sha256(config.encode()).hexdigest()[:12],
     }
+    missing = [c for c in columns if (variant.name, c, lookback, horizon, seed, shared["config"]) not in held]
+    if not missing:
+        print(f"{shared['dataset']} {lookback}->{horizon} {variant.name} seed {seed}: in the CSV already", flush=True)
+        return
+    split = benchmark.data.split
+    train, validation = (benchmark.windows(part, lookback, horizon) for part in (split.train, split.validation))
+    size = len(split.test) - horizon + 1
+    tests = {
+        column: benchmark.windows(split.test, lookback, horizon, dropped=size % DROPPED_BATCH if column == "ii" else 0)
+        for column in missing
+    }
 
     begun = time.perf_counter()
     network = started_network(model_config, train, validation, benchmark.profile(model_config.cycle), seed)
-    rows = []
-    if baselines:
-        seconds = time.perf_counter() - begun
-        period = model_config.cycle or 1
+    seconds = time.perf_counter() - begun
+    if variant.model.keys() <= {"mixer"} and not variant.train and model_config.linear_path:
+        known = {key[:4] for key in held}
         for column, test in tests.items():
-            mse, mae = seasonal_naive(test, period)
-            rows.append({**shared, "model": "seasonal-naive", "column": column, "mse": mse, "mae": mae, "seconds": 0.0})
-            mse, mae = errors(network, test)
-            rows.append(
-                {**shared, "model": "closed-form", "column": column, "mse": mse, "mae": mae, "seconds": seconds}
-            )
+            if ("closed-form", column, lookback, horizon) not in known:
+                found = seasonal_naive(test, model_config.cycle or 1)
+                yield _row(shared, "seasonal-naive", column, found, 0.0)
+                yield _row(shared, "closed-form", column, errors(network, test), seconds)
+    begun = time.perf_counter() - seconds
     history = fit_network(network, train, validation, train_config)
     seconds = time.perf_counter() - begun
     best = history.best
     print(
-        f"{shared['dataset']} {lookback}->{horizon} {MIXERS[mixer]} seed {seed}: validation "
+        f"{shared['dataset']} {lookback}->{horizon} {variant.name} seed {seed}: validation "
         f"{history.checks[0].validation_loss:.4f} -> {best.validation_loss:.4f} at epoch {best.epoch:.2f}, "
         f"stopped by {history.stopped} after {seconds:.0f} s",
         flush=True,
     )
     for column, test in tests.items():
-        mse, mae = errors(network, test)
-        rows.append({**shared, "model": MIXERS[mixer], "column": column, "mse": mse, "mae": mae, "seconds": seconds})
-    return rows
+        yield _row(shared, variant.name, column, errors(network, test), seconds)
+
+
+def _row(shared: dict[str, Any], model: str, column: str, found: tuple[float, float], seconds: float) -> dict[str, Any]:
+    return {**shared, "model": model, "column": column, "mse": found[0], "mae": found[1], "seconds": seconds}
 
 
 def errors(network: SimbaForecaster, windows: Windows) -> tuple[float, float]:
@@ -250,12 +274,24 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--horizons", type=int, nargs="+", help="a part of the TOML's")
     parser.add_argument("--seeds", type=int, nargs="+", help="a part of the TOML's, or others")
     parser.add_argument("--columns", nargs="+", choices=LOOKBACKS, default=["i"], help="of the benchmark (default: i)")
-    parser.add_argument("--mixers", nargs="+", choices=MIXERS, default=["memory"], help="what mixes tokens")
+    parser.add_argument("--mixers", nargs="+", choices=MIXERS, help="what mixes tokens (default: memory)")
+    parser.add_argument("--variants", type=Path, help="a TOML of variants, in place of the mixers if none is named")
     parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA or a download")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the CSV")
     parser.add_argument("--device", help="cpu, cuda, ...; a GPU if there is one")
     parser.add_argument("--verbose", type=int, default=1, help="0 hides the progress bar")
     return parser.parse_args(argv)
+
+
+def _check_parts(path: Path, section: str, parts: dict[str, Any]) -> None:
+    """Refuse what is neither a field of the network nor of its training."""
+    allowed = {
+        "model": {field.name for field in fields(ModelConfig)} - {"lookback", "horizon", "n_series"},
+        "train": {field.name for field in fields(TrainConfig)} - {"random_state"},
+    }
+    _refuse_unknown(path, section, parts, set(allowed))
+    for part, given in parts.items():
+        _refuse_unknown(path, f"{section}.{part}".lstrip("."), given, allowed[part])
 
 
 def _refuse_unknown(path: Path, section: str, given: dict[str, Any], allowed: set[str]) -> None:
@@ -266,7 +302,19 @@ def _refuse_unknown(path: Path, section: str, given: dict[str, Any], allowed: se
             raise ValueError(f"{path}{f' [{section}]' if section else ''}: unknown key {key!r}{hint}")
 
 
-def _append(path: Path, row: dict[str, Any]) -> None:
+def done(path: Path) -> set[Key]:
+    """The rows that the CSV holds, by what they are of."""
+    if not path.exists():
+        return set()
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {
+        (row["model"], row["column"], int(row["lookback"]), int(row["horizon"]), int(row["seed"]), row["config"])
+        for row in rows
+    }
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = not path.exists()
     with path.open("a", newline="") as file:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from long_term import LOOKBACKS, MIXERS, Benchmark, Table, errors
+from long_term import LOOKBACKS, MIXERS, Benchmark, Table, Variant, errors
 
 from titans_ts.datasets import load_dataset
 from titans_ts.start import started_network
@@ -41,7 +41,7 @@ def main() -> None:
     edges = [rows * i // args.blocks for i in range(args.blocks + 1)]
     for horizon in args.horizons or table.horizons:
         lookback = LOOKBACKS[args.column]
-        model, train = table.configs(horizon, lookback, benchmark.n_series, args.mixer, args.seed)
+        model, train = table.configs(horizon, lookback, benchmark.n_series, Variant.of_mixer(args.mixer), args.seed)
         found = []
         for first, last in pairwise(edges):
             outside = windows(benchmark, [range(first), range(last, rows)], lookback, horizon)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,10 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_first_example_runs_and_forecasts_the_season() -> None:
-    example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    assert example is not None
-    names: dict[str, object] = {}
-    exec(example.group(1), names)
+def test_the_examples_run_and_forecast_the_season() -> None:
+    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(first, names)
 
     forecast = names["forecast"]
     assert isinstance(forecast, pd.DataFrame)
@@ -25,6 +25,10 @@ def test_the_first_example_runs_and_forecasts_the_season() -> None:
     assert forecast["ds"].tolist() == pd.date_range("2024-02-11 16:00", periods=24, freq="h").tolist()
     season = 50 + 10 * np.sin(np.arange(1000, 1024) * 2 * np.pi / 24)
     assert np.abs(forecast["Titans"] - season).mean() < 1.0  # the noise's own deviation
+
+    exec(second, names)
+    assert names["search"].best_params_["d_model"] in (16, 32)
+    assert names["search"].predict(24).columns.tolist() == ["unique_id", "ds", "Titans"]
 
 
 def test_every_make_target_it_names_exists() -> None:

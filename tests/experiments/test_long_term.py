@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from titans_ts.datasets import Dataset, Split
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+MEMORY = long_term.Variant.of_mixer("memory")
 TOML = """
 dataset = "ETTh1"
 horizons = [6, 12]
@@ -85,21 +86,62 @@ def test_every_row_asked_for_is_printed_and_in_the_csv(
     assert "Paper (published)" in printed
 
 
-def test_a_second_run_appends(small: Dataset, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_run_goes_on(
+    small: Dataset, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
+    call = [str(table), "--out", str(tmp_path), "--device", "cpu", "--horizons", "6"]
+
+    long_term.main([*call, "--mixers", "none", "--seeds", "0"])
+    before = (tmp_path / "small.csv").read_text()
+    long_term.main([*call, "--mixers", "none", "attention", "--seeds", "0"])
+
+    assert "simba-none seed 0: in the CSV already" in capsys.readouterr().out
+    assert (tmp_path / "small.csv").read_text().startswith(before)
+    models = [row["model"] for row in rows_of(tmp_path / "small.csv")]
+    assert models == ["seasonal-naive", "closed-form", "simba-none", "simba-attention"]
+
+    table.write_text(TOML.replace("d_model = 8", "d_model = 16"))  # another network is another row
+    long_term.main([*call, "--mixers", "none", "--seeds", "0", "1"])
+    rows = rows_of(tmp_path / "small.csv")
+    assert [row["model"] for row in rows[4:]] == ["simba-none", "simba-none"]
+    assert rows[2]["config"] != rows[4]["config"]
+
+
+def test_variants_differ_by_what_their_file_says(
+    small: Dataset, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
+    variants = tmp_path / "variants.toml"
+    variants.write_text('["no EinFFT".model]\nfeature_mixer = "none"\n[slow.train]\nlearning_rate = 1e-6\n')
     call = [str(table), "--out", str(tmp_path), "--device", "cpu", "--horizons", "6", "--seeds", "0"]
 
-    long_term.main([*call, "--mixers", "none"])
-    long_term.main([*call, "--mixers", "attention"])
+    long_term.main([*call, "--variants", str(variants), "--mixers", "memory"])
 
-    models = [row["model"] for row in rows_of(tmp_path / "small.csv")]
-    assert models == ["seasonal-naive", "closed-form", "simba-none", "seasonal-naive", "closed-form", "simba-attention"]
+    rows = rows_of(tmp_path / "small.csv")
+    assert [row["model"] for row in rows] == ["seasonal-naive", "closed-form", "titans", "no EinFFT", "slow"]
+    assert len({row["config"] for row in rows[2:]}) == 3
+    read = long_term.Variant.read(variants)
+    config, train = long_term.Table.read(table).configs(12, 96, 2, read[1], 0)
+    assert (config.feature_mixer, train.learning_rate) == ("einfft", 1e-6), "over what the horizon says"
+    variants.write_text("[slow.train]\nlearning_rat = 1e-6\n")
+    with pytest.raises(ValueError, match=r"\[slow.train\]: unknown key 'learning_rat'"):
+        long_term.Variant.read(variants)
+
+
+def test_the_committed_ablation_takes_out_one_part_each() -> None:
+    base, _ = long_term.Table.read(EXPERIMENTS / "etth1.toml").configs(96, 96, 7, MEMORY, 0)
+    for variant in long_term.Variant.read(EXPERIMENTS / "ablation.toml"):
+        (name, value), *more = variant.model.items()
+        assert not more
+        assert not variant.train
+        assert getattr(base, name) != value
 
 
 def test_a_horizon_can_refine_the_training(table: Path) -> None:
     read = long_term.Table.read(table)
 
-    rates = [read.configs(horizon, 96, 2, "memory", 0)[1].learning_rate for horizon in (6, 12)]
+    rates = [read.configs(horizon, 96, 2, MEMORY, 0)[1].learning_rate for horizon in (6, 12)]
 
     assert rates == [1e-3, 2e-3]
 
@@ -124,7 +166,7 @@ def test_an_unknown_or_missing_key_is_named(table: Path, old: str, new: str, wor
 def test_the_committed_tables_are_valid(name: str) -> None:
     read = long_term.Table.read(EXPERIMENTS / f"{name}.toml")
     for horizon in read.horizons:
-        config, _ = read.configs(horizon, 96, 7, "memory", 0)
+        config, _ = read.configs(horizon, 96, 7, MEMORY, 0)
         assert (config.horizon, config.lookback) == (horizon, 96)
 
 

@@ -1,0 +1,85 @@
+"""The benchmark's tables as Markdown, from the CSVs in `results/`: `python experiments/tables.py etth1 etth2`.
+
+Each cell is the mean of MSE over the seeds that were run, and after ± half the distance from the least to the greatest
+where there are several; the last columns are means over the four horizons, a dash where one is missing. A row measured
+again takes the place of the one before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+from long_term import LOOKBACKS, RESULTS, Table
+
+HORIZONS = (96, 192, 336, 720)
+HERE = Path(__file__).parent
+Errors = dict[int, dict[int, tuple[float, float]]]  # horizon, seed: MSE and MAE
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print one table for each data set and column."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("tables", nargs="+", help="names of TOMLs beside this script, such as etth1")
+    parser.add_argument("--columns", nargs="+", choices=LOOKBACKS, default=list(LOOKBACKS))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the CSVs")
+    args = parser.parse_args(argv)
+    for name in args.tables:
+        table = Table.read(HERE / f"{name}.toml")
+        for column in args.columns:
+            found = read(args.results / f"{name}.csv", column)
+            if found:
+                print("\n".join(rendered(table, column, found)), end="\n\n")
+
+
+def read(path: Path, column: str) -> dict[str, Errors]:
+    """The last row of each model, horizon and seed in a column of the benchmark."""
+    found: dict[str, Errors] = defaultdict(lambda: defaultdict(dict))
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["column"] == column:
+                found[row["model"]][int(row["horizon"])][int(row["seed"])] = float(row["mse"]), float(row["mae"])
+    return found
+
+
+def rendered(table: Table, column: str, found: dict[str, Errors]) -> list[str]:
+    """The lines of one table, the models in the order of their first rows."""
+    lines = [
+        f"**{table.dataset}**, column ({column}): lookback {LOOKBACKS[column]}",
+        "",
+        "| model | " + " | ".join(map(str, HORIZONS)) + " | mean MSE | mean MAE |",
+        "|---" * (len(HORIZONS) + 3) + "|",
+    ]
+    for model, errors in found.items():
+        cells = [cell([mse for mse, _ in errors[h].values()] if h in errors else []) for h in HORIZONS]
+        lines.append("| " + " | ".join([model, *cells, over_horizons(errors, 0), over_horizons(errors, 1)]) + " |")
+    if column == "ii":
+        for name, (mse, mae) in table.published.items():
+            cells = ["–"] * len(HORIZONS)
+            lines.append("| " + " | ".join([f"{name} (as published)", *cells, short(mse, 3), short(mae, 3)]) + " |")
+    return lines
+
+
+def cell(values: list[float]) -> str:
+    if not values:
+        return "–"
+    mean = short(sum(values) / len(values))
+    return mean if len(values) == 1 else f"{mean} ± {short((max(values) - min(values)) / 2)}"
+
+
+def over_horizons(errors: Errors, which: int) -> str:
+    """The mean over the horizons of the means over seeds, MSE (0) or MAE (1)."""
+    if any(h not in errors for h in HORIZONS):
+        return "–"
+    means = [sum(pair[which] for pair in errors[h].values()) / len(errors[h]) for h in HORIZONS]
+    return short(sum(means) / len(means))
+
+
+def short(value: float, digits: int = 4) -> str:
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+if __name__ == "__main__":
+    main()

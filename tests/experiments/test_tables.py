@@ -1,0 +1,40 @@
+"""The tables' Markdown, from a CSV written here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tables
+
+ROWS = """dataset,model,column,lookback,horizon,seed,mse,mae
+ETTh1,titans,i,96,96,0,0.5,0.9
+ETTh1,titans,i,96,96,1,0.3,0.4
+ETTh1,titans,i,96,192,0,0.5,0.4
+ETTh1,titans,i,96,336,0,0.6,0.5
+ETTh1,titans,i,96,720,0,0.7,0.6
+ETTh1,peer,i,96,96,0,0.1234567,0.2
+ETTh1,titans,ii,96,96,0,0.2,0.1
+ETTh1,titans,i,96,96,0,0.4,0.4
+"""
+
+
+def test_means_over_seeds_and_horizons_gaps_and_rows_measured_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "etth1.csv").write_text(ROWS)
+    tables.main(["etth1", "--results", str(tmp_path)])
+    first, second = capsys.readouterr().out.strip().split("\n\n**")
+    assert first.splitlines() == [
+        "**ETTh1**, column (i): lookback 96",
+        "",
+        "| model | 96 | 192 | 336 | 720 | mean MSE | mean MAE |",
+        "|---|---|---|---|---|---|---|",
+        "| titans | .3500 ± .0500 | .5000 | .6000 | .7000 | .5375 | .4750 |",
+        "| peer | .1235 | – | – | – | – | – |",
+    ]
+    assert second.splitlines()[4:] == [
+        "| titans | .2000 | – | – | – | – | – |",
+        "| Titans (as published) | – | – | – | – | .420 | .421 |",
+        "| SiMBA (as published) | – | – | – | – | .441 | .432 |",
+    ]
