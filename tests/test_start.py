@@ -11,7 +11,7 @@ from torch import Tensor
 
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.start import RIDGE_UNVALIDATED, RIDGES, closed_form_start, started_network
-from titans_ts.training import evaluate
+from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Windows, profiles
 
 LOOKBACK, HORIZON = 12, 4
@@ -312,3 +312,70 @@ def test_a_short_trend_goes_on_from_its_last_value() -> None:
         forecast = network(batch.past, batch.step, batch.series, batch.mask).flatten()
     assert (forecast > 5.5).all()
     assert (forecast < 8.5).all()
+
+
+# Weights of each series' own
+
+
+def two(values: list[np.ndarray]) -> tuple[Windows, Windows]:
+    """Training and validation windows of several series of one length."""
+    n = len(values[0])
+    series = torch.from_numpy(np.concatenate(values)).float(), np.full(len(values), n), np.zeros(len(values), int)
+    train, validation = (
+        Windows(
+            *series, lookback=LOOKBACK, horizon=HORIZON, first=np.full(len(values), f), last=np.full(len(values), l)
+        )
+        for f, l in ((LOOKBACK, 3 * n // 4), (3 * n // 4, n))
+    )
+    return train, validation
+
+
+def test_series_of_their_own_kind_get_weights_of_their_own() -> None:
+    unlike = [noise(400), seasonal(400, 5, 0.1)]
+    train, validation = two(unlike)
+    common = started_network(make(n_series=2), train, validation, None, 0)
+    own = started_network(make(n_series=2, linear_per_series=True), train, validation, None, 0)
+    assert own.linear is not None
+    assert common.linear is not None
+    assert torch.equal(own.linear.weight, common.linear.weight)
+    assert evaluate(own, validation) < 0.97 * evaluate(common, validation)
+
+    assert own.linear.own is not None
+    for i, values in enumerate(unlike):  # the ridge is towards the common weights
+        x, y = pairs(split(values)[0])
+        weight = common.linear.weight.detach().double().numpy()
+        expected = [ridge(x, y - x @ weight, strength) for strength in RIDGES]
+        errors = [np.abs(own.linear.own[i].numpy() - w).max() for w in expected]
+        assert min(errors) < 1e-3
+
+
+def test_series_alike_keep_the_common_weights_or_nearly() -> None:
+    train, validation = two([noise(400, seed) for seed in range(4)])
+    common, own = (
+        started_network(make(n_series=4, linear_per_series=each), train, validation, None, 0) for each in (False, True)
+    )
+    assert evaluate(own, validation) <= evaluate(common, validation) * (1 + 1e-6)
+
+
+def test_own_weights_are_saved_not_trained_and_unknown_series_have_none() -> None:
+    train, validation = two([noise(400), seasonal(400, 5, 0.1)])
+    network = started_network(make(n_series=2, linear_per_series=True), train, validation, None, 0)
+    assert network.linear is not None
+    assert network.linear.own is not None
+    assert "linear.own" in network.state_dict()
+    assert "linear.own" not in dict(network.named_parameters())
+    before = network.linear.own.clone()
+    fit_network(network, train, validation, TrainConfig(max_epochs=1, batch_size=64, start_is_candidate=False))
+    assert torch.equal(network.linear.own, before)
+
+    z, series = torch.randn(6, LOOKBACK), torch.tensor([1, 0, 7, -1, 1, 0])
+    added = network.linear(z, series) - z @ network.linear.weight
+    expected = torch.stack([z[i] @ before[s] if 0 <= s < 2 else torch.zeros(HORIZON) for i, s in enumerate(series)])
+    torch.testing.assert_close(added, expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="`series` must say"):
+        network.linear(z)
+
+
+def test_own_weights_need_the_path_they_add_to() -> None:
+    with pytest.raises(ValueError, match="`linear_per_series` must be False where `linear_path` is"):
+        make(linear_path=False, linear_per_series=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,18 +22,21 @@ from .windows import Windows
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 BATCH, MOST_WINDOWS = 4096, 2**16  # windows read at a time, and in all
+MOST_OWN_WINDOWS = 2**18  # the same, for weights of each series' own
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
 class _Moments(NamedTuple):
+    """Of all windows, or one for each series ahead of the dimensions named."""
+
     xx: Tensor  # (lookback, lookback)
     xy: Tensor  # (lookback, horizon)
     yy: Tensor  # ()
-    n: int  # entries of y
+    n: int  # entries of y, of all series
 
     def error(self, weight: Tensor) -> float:
         """The mean squared error of y = x weight."""
-        return ((self.yy - 2 * (weight * self.xy).sum() + (weight * (self.xx @ weight)).sum()) / self.n).item()
+        return ((self.yy.sum() - 2 * (weight * self.xy).sum() + (weight * (self.xx @ weight)).sum()) / self.n).item()
 
 
 def started_network(
@@ -85,6 +88,9 @@ def closed_form_start(
         else:
             network.cycle.profile.copy_(profile)
     network.linear.weight.copy_(weight)
+    if network.linear.own is not None:
+        error, own = _solve_own(network, train, validation, weight)
+        network.linear.own.copy_(own)
     return error
 
 
@@ -123,19 +129,45 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     return min(candidates, key=lambda candidate: candidate[0])
 
 
-def _moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> _Moments:
-    lookback, horizon = network.config.lookback, network.config.horizon
-    device = windows.device
-    xx = torch.zeros(lookback, lookback, dtype=torch.float64, device=device)
-    xy = torch.zeros(lookback, horizon, dtype=torch.float64, device=device)
-    yy, n = torch.zeros((), dtype=torch.float64, device=device), 0
-    for batch in windows.batches(BATCH, MOST_WINDOWS):
+def _solve_own(
+    network: SimbaForecaster, train: Windows, validation: Windows | None, weight: Tensor
+) -> tuple[float, Tensor]:
+    """What each series' linear path is away from the common `weight`, (n_series, lookback, horizon), and the error.
+
+    Each is shrunk towards `weight`, by a ridge in proportion to the series' own moments that is chosen for all at once.
+    """
+    moments = _moments(network, train, normalised=True, by_series=True)
+    judge = _moments(network, train if validation is None else validation, normalised=False, by_series=True)
+    values, vectors = torch.linalg.eigh(moments.xx)
+    values = values.clamp(min=0)
+    scale = values.mean(-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
+    target = vectors.mT @ (moments.xy - moments.xx @ weight)
+    best, own = math.inf, torch.zeros_like(moments.xy)
+    for ridge in (RIDGE_UNVALIDATED,) if validation is None else RIDGES:
+        found = vectors @ (target / (values + ridge * scale).unsqueeze(-1))
+        error = judge.error(weight + found)
+        if error < best:
+            best, own = error, found
+    return best, own
+
+
+def _moments(network: SimbaForecaster, windows: Windows, normalised: bool, by_series: bool = False) -> _Moments:
+    lookback, horizon, n_series = network.config.lookback, network.config.horizon, network.config.n_series
+    parts = n_series if by_series else 1
+    how: dict[str, Any] = dict(dtype=torch.float64, device=windows.device)
+    xx, xy = torch.zeros(parts, lookback, lookback, **how), torch.zeros(parts, lookback, horizon, **how)
+    yy, n = torch.zeros(parts, **how), 0
+    for batch in windows.batches(BATCH, MOST_OWN_WINDOWS if by_series else MOST_WINDOWS):
         pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
         x, y = pair.past.double(), pair.future.double()
         if not normalised:
             x, y = x * pair.std, y * pair.std
-        xx += x.mT @ x
-        xy += x.mT @ y
-        yy += y.square().sum()
+        series = pair.series if by_series and pair.series is not None else torch.zeros_like(batch.step)
+        for i in series.unique().tolist():  # windows come series after series, so a batch has few
+            own = series == i
+            a, b = x[own], y[own]
+            xx[i] += a.mT @ a
+            xy[i] += a.mT @ b
+            yy[i] += b.square().sum()
         n += y.numel()
-    return _Moments(xx, xy, yy, n)
+    return _Moments(xx, xy, yy, n) if by_series else _Moments(xx[0], xy[0], yy[0], n)

@@ -237,7 +237,8 @@ def _fit(
         batch, share = ranks.shard(batch)
         with autocast:
             pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
-            loss = loss_of(_where_known(network.answer(pair.past, pair.mask), pair.future, batch.known), pair.future)
+            answer = network.answer(pair.past, pair.mask, pair.series)
+            loss = loss_of(_where_known(answer, pair.future, batch.known), pair.future)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         loss = ranks.joint(loss.detach(), network.parameters(), share)
@@ -260,7 +261,8 @@ def _fit(
         if on_check is not None:
             on_check(found)
 
-    take_step = recorded(step, device) if config.cuda_graph else step
+    waits = network.config.linear_per_series  # for the device, to learn how many samples are of each series
+    take_step = recorded(step, device) if config.cuda_graph and not waits else step
     history, best = History(start_is_candidate=config.start_is_candidate), dict[str, Tensor]()
     with seeded(ranks.seed(config.random_state), device):
         generator = torch.Generator().manual_seed(config.random_state)

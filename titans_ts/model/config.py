@@ -32,6 +32,8 @@ class ModelConfig:
         Period of the learnable cycle in steps; 0 for none.
     linear_path : bool
         A linear map lookback -> horizon beside the deep branch.
+    linear_per_series : bool
+        Weights of each series' own, added to the linear path's: solved for at the start and fixed from then on.
     scale_windows : bool, optional
         Divide each window by its standard deviation, in what the network reads and in its loss, not only centre it.
         None lets `started_network` choose on validation; until then it is no.
@@ -69,6 +71,7 @@ class ModelConfig:
     n_series: int = 1
     cycle: int = 0
     linear_path: bool = True
+    linear_per_series: bool = False
     scale_windows: bool | None = None
     patch_len: int = 16
     stride: int = 8
@@ -107,6 +110,8 @@ class ModelConfig:
                 raise ValueError(
                     f"`d_model` must be a multiple of `{name}` = {getattr(self, name)}, got {self.d_model}."
                 )
+        if self.linear_per_series and not self.linear_path:
+            raise ValueError("`linear_per_series` must be False where `linear_path` is: it adds to that path.")
         if self.mixer == "attention" and self.d_model // self.n_heads % 2:
             raise ValueError(f"`d_model` / `n_heads` must be even for attention, got {self.d_model // self.n_heads}.")
         if self.stride > self.patch_len:

@@ -76,15 +76,39 @@ class Cycle(nn.Module):
 
 
 class LinearPath(nn.Module):
-    """One linear map lookback -> horizon for all series, zero at first; `closed_form_start` solves for it."""
+    """A linear map lookback -> horizon, zero at first; `closed_form_start` solves for it.
 
-    def __init__(self, lookback: int, horizon: int) -> None:
+    The map is one for all series or, with `n_series`, that and one of each series' own, which training leaves as it is.
+    A number beyond the series' has none.
+    """
+
+    own: Tensor | None
+
+    def __init__(self, lookback: int, horizon: int, n_series: int = 0) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(lookback, horizon))
+        self.register_buffer("own", torch.zeros(n_series, lookback, horizon) if n_series else None)
 
-    def forward(self, z: Tensor) -> Tensor:
-        """(samples, lookback) -> (samples, horizon)"""
-        return z @ self.weight
+    def forward(self, z: Tensor, series: Tensor | None = None) -> Tensor:
+        """(samples, lookback), (samples,) -> (samples, horizon)"""
+        y = z @ self.weight
+        if self.own is None:
+            return y
+        if series is None:
+            raise ValueError("`series` must say which series each sample is of: the linear path has weights of each.")
+        return y + self._own(z, series)
+
+    def _own(self, z: Tensor, series: Tensor) -> Tensor:
+        """One product for each series, so that no sample needs a copy of its series' weights."""
+        assert self.own is not None
+        known = len(self.own)
+        series = series.where((series >= 0) & (series < known), known)
+        order = series.argsort(stable=True)
+        counts = series.bincount(minlength=known + 1).tolist()
+        parts = z[order].split(counts)
+        rows = [part @ weight for part, weight in zip(parts, self.own, strict=False) if len(part)]
+        rows.append(z.new_zeros(counts[known], self.own.shape[-1]))
+        return torch.cat(rows)[order.argsort()]
 
 
 class PatchEmbedding(nn.Module):

@@ -32,6 +32,7 @@ class NormalisedPair(NamedTuple):
     future: Tensor  # (samples, horizon)
     std: Tensor  # (samples, 1) the scale taken away
     mask: Tensor | None  # (samples, lookback)
+    series: Tensor | None  # (samples,)
 
 
 class SimbaForecaster(nn.Module):
@@ -52,7 +53,8 @@ class SimbaForecaster(nn.Module):
         self.config = config
         self.cycle = Cycle(config.n_series, config.cycle) if config.cycle else None
         self.norm = InstanceNorm(bool(config.scale_windows))
-        self.linear = LinearPath(config.lookback, config.horizon) if config.linear_path else None
+        own = config.n_series if config.linear_per_series else 0
+        self.linear = LinearPath(config.lookback, config.horizon, own) if config.linear_path else None
         self.embed = PatchEmbedding(*config.patching, config.d_model)
         self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
         self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
@@ -83,9 +85,9 @@ class SimbaForecaster(nn.Module):
         ValueError
             If `past` has another lookback, or channels that `series` does not name.
         """
-        x, profile, mask = self._samples(past, step, series, mask)
+        x, profile, mask, numbers = self._samples(past, step, series, mask)
         z, stats = self.norm(x, mask)
-        y = self.norm.inverse(self.answer(z, mask), stats) + profile
+        y = self.norm.inverse(self.answer(z, mask, numbers), stats) + profile
         return y.unflatten(0, (past.shape[0], -1)).transpose(1, 2)
 
     def normalised(
@@ -95,20 +97,26 @@ class SimbaForecaster(nn.Module):
 
         Arguments as `forward` takes them; `future` (batch, horizon, channels).
         """
-        x, profile, mask = self._samples(past, step, series, mask)
+        x, profile, mask, numbers = self._samples(past, step, series, mask)
         z, stats = self.norm(x, mask)
         truth = (future.transpose(1, 2).flatten(0, 1) - profile - stats.mean) / stats.std
-        return NormalisedPair(z, truth, stats.std, mask)
+        return NormalisedPair(z, truth, stats.std, mask, numbers)
 
-    def answer(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The forecast of normalised windows, normalised: (samples, lookback) -> (samples, horizon)."""
+    def answer(self, z: Tensor, mask: Tensor | None = None, series: Tensor | None = None) -> Tensor:
+        """The forecast of normalised windows, normalised: (samples, lookback) -> (samples, horizon).
+
+        `series` (samples,) is what the linear path asks for where each series has weights of its own.
+        """
         y = self.deep(z, mask)
-        return y if self.linear is None else y + self.linear(z)
+        return y if self.linear is None else y + self.linear(z, series)
 
     def _samples(
         self, past: Tensor, step: Tensor | None, series: Tensor | None, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | float, Tensor | None]:
-        """One row per channel of a window: the past less its cycle, the cycle over the horizon, the mask."""
+    ) -> tuple[Tensor, Tensor | float, Tensor | None, Tensor | None]:
+        """One row per channel of a window: the past less its cycle, the cycle over the horizon, the mask, the series.
+
+        The last is None where nothing in the network is of one series alone.
+        """
         config = self.config
         if past.ndim != 3 or past.shape[1] != config.lookback:
             raise ValueError(f"`past` must have shape (batch, {config.lookback}, channels), got {tuple(past.shape)}.")
@@ -116,8 +124,8 @@ class SimbaForecaster(nn.Module):
         if mask is not None:
             mask = mask.transpose(1, 2).flatten(0, 1)
         x = past.transpose(1, 2).flatten(0, 1)  # (samples, lookback)
-        if self.cycle is None:
-            return x, 0.0, mask
+        if self.cycle is None and not config.linear_per_series:
+            return x, 0.0, mask, None
         if series is not None and series.shape != (batch, channels):
             raise ValueError(
                 f"`series` must have shape (batch, channels) = {(batch, channels)}, got {tuple(series.shape)}."
@@ -128,10 +136,13 @@ class SimbaForecaster(nn.Module):
                     f"`past` has {channels} channels but the network {config.n_series} series; pass `series`."
                 )
             series = torch.arange(channels, device=past.device).expand(batch, -1)
+        numbers = series.flatten()
+        if self.cycle is None:
+            return x, 0.0, mask, numbers
         if step is None:
             step = torch.zeros(batch, dtype=torch.int64, device=past.device)
-        over = self.cycle(series.flatten(), step.repeat_interleave(channels), lookback + config.horizon)
-        return x - over[:, :lookback], over[:, lookback:], mask
+        over = self.cycle(numbers, step.repeat_interleave(channels), lookback + config.horizon)
+        return x - over[:, :lookback], over[:, lookback:], mask, numbers
 
     def deep(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
         """The patched branch alone: (samples, lookback) -> (samples, horizon)."""
