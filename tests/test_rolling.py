@@ -83,6 +83,21 @@ def test_without_a_season_in_the_network_none_is_taken_off():
         assert np.isfinite(last).all()
 
 
+@pytest.mark.parametrize("cycle", [0, 24])
+def test_linear_paths_of_each_series_learn_what_one_cannot_and_an_unseen_series_has_the_common_one(cycle):
+    t, rng = np.arange(600), np.random.default_rng(0)
+    unlike = {"a": np.sin(t), "b": rng.permutation(5)[t % 5].astype(float)}
+    wide = pd.DataFrame(unlike, index=pd.date_range("2024-01-01", periods=600, freq="h"))
+    wide += 0.3 * rng.normal(size=wide.shape)
+    one, each = (tiny(cycle=cycle, max_epochs=0, linear_path=path).fit(wide) for path in (True, "per_series"))
+    assert each.history_.best.validation_loss < 0.9 * one.history_.best.validation_loss
+    seen, unseen = wide[["a"]], wide[["a"]].set_axis(["c"], axis=1)
+    assert np.abs(each.predict(df=seen).to_numpy() - one.predict(df=seen).to_numpy()).max() > 0.01
+    if not cycle:  # the start may do without the season, and an unseen series' own is taken off all the same
+        np.testing.assert_allclose(each.predict(df=unseen), one.predict(df=unseen), rtol=1e-5)
+    assert np.isfinite(each.predict(df=unseen)).all().all()
+
+
 @pytest.mark.parametrize("rows", [1, 5, 60])
 @pytest.mark.parametrize("level", [0.1, -7e-9, 3e12])
 def test_a_constant_context_of_an_unseen_series_is_continued(fitted, rows, level):

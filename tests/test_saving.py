@@ -192,6 +192,7 @@ def test_forecasts_come_back_as_they_were(kind, tmp_path):
         dict(cycle=24, patch_len=4, stride=2, chunk_size=2, memory_depth=1),
         dict(mixer="attention", linear_path=False),
         dict(mixer="mamba", dropout=np.float32(0.25)),
+        dict(linear_path="per_series"),
         dict(mixer="none", learning_rate=np.float64(0.01), n_layers=np.int64(2), linear_path=np.True_),
     ],
 )

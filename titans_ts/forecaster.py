@@ -65,8 +65,9 @@ class TitansForecaster(BaseEstimator):
         In [0, 1).
     cycle : int, optional
         Period of the learned season in steps; 0 for none, None for the frequency's own.
-    linear_path : bool
-        A linear forecast beside the deep branch, solved for in closed form.
+    linear_path : bool or "per_series"
+        A linear forecast beside the deep branch, solved for in closed form: one for all series or, where they differ in
+        kind, with a part of each series' own, which takes memory for each.
     loss : {"mse", "mae", "huber"}
         Of the scaled values.
     learning_rate : float
@@ -143,7 +144,7 @@ class TitansForecaster(BaseEstimator):
         stride: int = 8,
         dropout: float = 0.1,
         cycle: int | None = None,
-        linear_path: bool = True,
+        linear_path: bool | str = True,
         channel_mixing: bool = False,
         missing: str = "error",
         loss: str = "mse",
@@ -458,12 +459,14 @@ class TitansForecaster(BaseEstimator):
         return read_table(df, **how)
 
     def _model_config(self, panel: Panel, lookback: int, horizon: int, cycle: int) -> ModelConfig:
+        per_series = isinstance(self.linear_path, str) and self.linear_path == "per_series"
         return ModelConfig(
             lookback=lookback,
             horizon=horizon,
             n_series=panel.n_series,
             cycle=as_whole("cycle", self.cycle, 0, cycle),
-            linear_path=as_flag("linear_path", self.linear_path),
+            linear_path=per_series or as_flag("linear_path", self.linear_path),
+            linear_per_series=per_series,
             patch_len=as_whole("patch_len", self.patch_len, 1),
             stride=as_whole("stride", self.stride, 1),
             d_model=as_whole("d_model", self.d_model, 1),

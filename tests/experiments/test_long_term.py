@@ -139,7 +139,6 @@ def test_the_committed_ablation_changes_what_every_variant_names() -> None:
         assert all(getattr(base, name) != value == getattr(config, name) for name, value in variant.model.items())
 
 
-
 def test_a_horizon_can_refine_the_training(table: Path) -> None:
     read = long_term.Table.read(table)
 
