@@ -313,6 +313,17 @@ class _Interrupting(list):
         raise KeyboardInterrupt
 
 
+def test_of_two_that_begin_the_last_trial_at_once_one_withdraws() -> None:
+    mine = scripted([[2.0, 1.0]])
+    study = optuna.create_study(study_name=search.STUDY)
+    other = study.ask()
+    storages.sign(other)
+    objective = search._Objective(mine, None, 0)
+    study.optimize(objective, n_trials=1, catch=search._Surplus)
+    assert states(study) == ["RUNNING", "FAIL"]
+    assert (study.trials[1].user_attrs["surplus"], storages.begun(study)) == (True, 1)
+
+
 def test_no_trial_is_begun_after_the_timeout() -> None:
     def slow(study: Study, trial: Any) -> None:
         time.sleep(0.3)
