@@ -324,6 +324,23 @@ def test_of_two_that_begin_the_last_trial_at_once_one_withdraws() -> None:
     assert (study.trials[1].user_attrs["surplus"], storages.begun(study)) == (True, 1)
 
 
+def test_a_trial_that_others_gave_up_is_let_go() -> None:
+    found = scripted([[2.0, 2.0], [1.0, 1.0]])
+    space = found.space
+
+    def given_up(trial: optuna.Trial) -> dict[str, Any]:
+        parameters: dict[str, Any] = space(trial)
+        if trial.number == 0:
+            trial.study.tell(0, state=TrialState.FAIL)
+        return parameters
+
+    SCRIPT[3.0] = [3.0, 3.0]
+    with pytest.warns(UserWarning, match="Trial 0 was given up by another worker"):
+        found.set_params(space=given_up).fit(None)
+    assert states(found.study_) == ["FAIL", "COMPLETE", "COMPLETE"]
+    assert found.best_score_ == 1.0
+
+
 def test_no_trial_is_begun_after_the_timeout() -> None:
     def slow(study: Study, trial: Any) -> None:
         time.sleep(0.3)

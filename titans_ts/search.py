@@ -22,6 +22,7 @@ import optuna
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.storages import InMemoryStorage
@@ -359,8 +360,15 @@ class _Objective:
             self.estimator.random_state = seed  # so that trials differ by their parameters alone
         self.df, self.space, self.scoring = df, search.space or default_space(), search.scoring
         self.n_trials, self.n_windows = search.n_trials, search.n_windows
+        self.number = -1  # of the trial that runs, or ran last
+
+    def was_given_up(self, study: Study) -> bool:
+        """Whether somebody else has ended this worker's trial."""
+        trial = study.get_trials(deepcopy=False)[self.number]
+        return trial.state == TrialState.FAIL and not counts(trial)
 
     def __call__(self, trial: Trial) -> float:
+        self.number = trial.number
         sign(trial)
         before = trial.study.get_trials(deepcopy=False)[: trial.number]
         if sum(counts(other) for other in before) >= self.n_trials:
@@ -369,6 +377,8 @@ class _Objective:
         try:
             return self._score(trial)
         except optuna.TrialPruned:
+            raise
+        except UpdateFinishedTrialError:  # it was given up
             raise
         except Exception as failure:
             trial.set_user_attr(REASON, f"{type(failure).__name__}: {failure}"[:500])
@@ -474,7 +484,16 @@ def _work(
         give_up_lost(study)
         if begun(study) >= n_trials:
             break
-        study.optimize(objective, n_trials=1, catch=(*given, _Surplus), callbacks=[free, *callbacks])
+        try:
+            study.optimize(objective, n_trials=1, catch=(*given, _Surplus), callbacks=[free, *callbacks])
+        except (ValueError, UpdateFinishedTrialError):
+            if not objective.was_given_up(study):
+                raise
+            warnings.warn(
+                f"Trial {objective.number} was given up by another worker, who had heard nothing from this one for too "
+                "long; the search goes on with the next.",
+                stacklevel=2,
+            )
 
 
 def _join(

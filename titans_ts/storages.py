@@ -81,7 +81,12 @@ def _connected(url: str) -> RDBStorage:
     engine = {"connect_args": {"timeout": GRACE}} if url.startswith("sqlite") else {"pool_pre_ping": True}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        again = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)
+        retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)
+
+        def again(study: Study, trial: FrozenTrial) -> None:
+            trial.user_attrs = {}  # the worker that is gone is not the one that will try again
+            retry(study, trial)
+
         return RDBStorage(
             url,
             engine_kwargs=engine,
