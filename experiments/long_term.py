@@ -253,7 +253,9 @@ def errors(network: SimbaForecaster, windows: Windows) -> tuple[float, float]:
 
 
 def seasonal_naive(windows: Windows, period: int) -> tuple[float, float]:
-    """MSE and MAE of repeating the last `period` steps."""
+    """MSE and MAE of repeating the last `period` steps, or the last one where a lookback is shorter than that."""
+    if period > windows.lookback:
+        period = 1
     squared = absolute = 0.0
     count = 0
     for batch in windows.batches(4096):

@@ -207,3 +207,9 @@ def test_the_closed_form_start_reaches_its_known_error(data_folder: Path, name: 
     network = long_term.started_network(config, parts["train"], parts["validation"], benchmark.profile(24), 0)
 
     assert long_term.evaluate(network, parts["test"]) == pytest.approx(expected, abs=5e-5)
+
+
+def test_where_a_season_is_longer_than_the_lookback_naive_repeats_the_last_step(small: Dataset) -> None:
+    benchmark = long_term.Benchmark(small, long_term.torch.device("cpu"))
+    windows = benchmark.windows(small.split.test, 12, 30)
+    assert long_term.seasonal_naive(windows, 24) == long_term.seasonal_naive(windows, 1)
