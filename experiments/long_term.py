@@ -75,8 +75,8 @@ class Variant:
 class Table:
     """One experiment's TOML: a data set, the network, its training, and what was published for comparison.
 
-    `published` is the paper's MSE and MAE over the four horizons; it gives no others. `horizon` refines the network
-    or its training for a horizon: ``[horizon.720.train]``.
+    `published` is the paper's MSE and MAE over the four horizons; it gives no others. `lookback` and `horizon` refine
+    the network or its training where they apply, the horizon last: ``[lookback.512.train]``, ``[horizon.720.train]``.
     """
 
     dataset: str
@@ -85,6 +85,7 @@ class Table:
     model: dict[str, Any]
     train: dict[str, Any]
     published: dict[str, list[float]]
+    lookback: dict[str, dict[str, dict[str, Any]]]
     horizon: dict[str, dict[str, dict[str, Any]]]
 
     @classmethod
@@ -94,8 +95,9 @@ class Table:
         known = {field.name for field in fields(cls)}
         _refuse_unknown(path, "", raw, known)
         _check_parts(path, "", {part: raw[part] for part in ("model", "train") if part in raw})
-        for steps, refined in raw.get("horizon", {}).items():
-            _check_parts(path, f"horizon.{steps}", refined)
+        for where, steps in (("lookback", raw.get("lookback", {})), ("horizon", raw.get("horizon", {}))):
+            for number, refined in steps.items():
+                _check_parts(path, f"{where}.{number}", refined)
         for name in ("dataset", "horizons", "seeds"):
             if name not in raw:
                 raise ValueError(f"{path}: `{name}` is missing.")
@@ -106,6 +108,7 @@ class Table:
             model=raw.get("model", {}),
             train=raw.get("train", {}),
             published=raw.get("published", {}),
+            lookback=raw.get("lookback", {}),
             horizon=raw.get("horizon", {}),
         )
 
@@ -113,9 +116,11 @@ class Table:
         self, horizon: int, lookback: int, n_series: int, variant: Variant, seed: int
     ) -> tuple[ModelConfig, TrainConfig]:
         """The network and its training at one horizon."""
-        refined = self.horizon.get(str(horizon), {})
-        model = {**self.model, **refined.get("model", {}), **variant.model}
-        train = {**self.train, **refined.get("train", {}), **variant.train, "random_state": seed}
+        refinements = self.lookback.get(str(lookback), {}), self.horizon.get(str(horizon), {})
+        model, train = dict(self.model), dict(self.train)
+        for refined in (*refinements, {"model": variant.model, "train": {**variant.train, "random_state": seed}}):
+            model |= refined.get("model", {})
+            train |= refined.get("train", {})
         return (
             ModelConfig(lookback=lookback, horizon=horizon, n_series=n_series, **model),
             TrainConfig(**train),

@@ -147,6 +147,24 @@ def test_a_horizon_can_refine_the_training(table: Path) -> None:
     assert rates == [1e-3, 2e-3]
 
 
+def test_a_lookback_can_refine_the_training_and_a_horizon_refines_that(table: Path) -> None:
+    table.write_text(
+        TOML + "[lookback.512.train]\nlearning_rate = 5e-3\nloss = 'mae'\n[lookback.512.model]\nd_model = 16\n"
+    )
+    read = long_term.Table.read(table)
+    found = {(lookback, h): read.configs(h, lookback, 2, MEMORY, 0) for lookback in (96, 512) for h in (6, 12)}
+    assert {key: train.learning_rate for key, (_, train) in found.items()} == {
+        (96, 6): 1e-3,
+        (96, 12): 2e-3,
+        (512, 6): 5e-3,
+        (512, 12): 2e-3,
+    }
+    assert [(train.loss, model.d_model) for model, train in found.values()] == [("mse", 8)] * 2 + [("mae", 16)] * 2
+    table.write_text(TOML + "[lookback.512.train]\nlearning_rat = 5e-3\n")
+    with pytest.raises(ValueError, match=r"\[lookback.512.train\]: unknown key 'learning_rat'"):
+        long_term.Table.read(table)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -38,3 +38,19 @@ def test_means_over_seeds_and_horizons_gaps_and_rows_measured_again(
         "| Titans (as published) | – | – | – | – | .420 | .421 |",
         "| SiMBA (as published) | – | – | – | – | .441 | .432 |",
     ]
+
+
+def test_the_readme_shows_what_the_committed_csvs_hold() -> None:
+    readme = (tables.HERE.parent / "README.md").read_text()
+    for name in ("etth1", "etth2"):
+        found = tables.read(tables.RESULTS / f"{name}.csv", "i")
+        lines = tables.rendered(tables.Table.read(tables.HERE / f"{name}.toml"), "i", found)
+        assert "\n".join(lines) in readme
+    for column, lookback in (("i", 96), ("iii", 512)):
+        for model, words in (("titans", "titans"), ("closed-form", "its closed-form start alone")):
+            means = []
+            for name in ("etth1", "etth2", "ettm1", "ettm2", "weather"):
+                path = tables.RESULTS / f"{name}.csv"
+                found = tables.read(path, column) if path.exists() else {}
+                means.append(tables.over_horizons(found[model], 0) if model in found else "–")
+            assert f"| {lookback} | {words} | {' | '.join(means)} |" in readme
