@@ -4,7 +4,9 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test check bench
+.PHONY: help demo test check bench tables
+
+TABLES := etth1 etth2 ettm1 ettm2 weather
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +25,12 @@ check: $(READY) ## lint, formatting and types
 bench: $(BENCH) ## time and memory on this machine, beside other packages
 	$(BIN)/python experiments/efficiency.py --cpu
 	$(BIN)/python experiments/frames_bench.py
+
+tables: $(READY) ## measure the rows that the benchmark's CSVs lack (hours), and print its tables
+	for name in $(TABLES); do \
+		$(BIN)/python experiments/long_term.py experiments/$$name.toml --columns i ii iii || exit; \
+	done
+	$(BIN)/python experiments/tables.py $(TABLES)
 
 # A stamp is written last, so an interrupted installation starts again.
 $(READY): setup.cfg pyproject.toml constraints.txt
