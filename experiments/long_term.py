@@ -43,6 +43,10 @@ LOOKBACKS = {"i": 96, "ii": 96, "iii": 512}
 DROPPED_BATCH = 128  # windows a batch, of which column (ii) drops the last partial one
 MIXERS = {"memory": "titans", "attention": "simba-attention", "mamba": "simba-mamba", "none": "simba-none"}
 RESULTS = Path(__file__).parent / "results"
+PARTS = {  # of a TOML, and what each may say; the rest is the benchmark's
+    "model": {field.name for field in fields(ModelConfig)} - {"lookback", "horizon", "n_series"},
+    "train": {field.name for field in fields(TrainConfig)} - {"random_state"},
+}
 Key = tuple[str, str, int, int, int, str]  # model, column, lookback, horizon, seed, config
 CSV_COLUMNS = (
     *("dataset", "model", "column", "lookback", "horizon", "seed", "mse", "mae"),
@@ -93,7 +97,7 @@ class Table:
         """The TOML at `path`; unknown keys are errors."""
         raw = tomllib.loads(path.read_text())
         known = {field.name for field in fields(cls)}
-        _refuse_unknown(path, "", raw, known)
+        refuse_unknown(path, "", raw, known)
         _check_parts(path, "", {part: raw[part] for part in ("model", "train") if part in raw})
         for where, steps in (("lookback", raw.get("lookback", {})), ("horizon", raw.get("horizon", {}))):
             for number, refined in steps.items():
@@ -292,16 +296,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
 
 def _check_parts(path: Path, section: str, parts: dict[str, Any]) -> None:
     """Refuse what is neither a field of the network nor of its training."""
-    allowed = {
-        "model": {field.name for field in fields(ModelConfig)} - {"lookback", "horizon", "n_series"},
-        "train": {field.name for field in fields(TrainConfig)} - {"random_state"},
-    }
-    _refuse_unknown(path, section, parts, set(allowed))
+    refuse_unknown(path, section, parts, set(PARTS))
     for part, given in parts.items():
-        _refuse_unknown(path, f"{section}.{part}".lstrip("."), given, allowed[part])
+        refuse_unknown(path, f"{section}.{part}".lstrip("."), given, PARTS[part])
 
 
-def _refuse_unknown(path: Path, section: str, given: dict[str, Any], allowed: set[str]) -> None:
+def refuse_unknown(path: Path, section: str, given: dict[str, Any], allowed: set[str]) -> None:
     for key in given:
         if key not in allowed:
             close = difflib.get_close_matches(key, allowed, n=1)

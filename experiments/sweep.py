@@ -21,14 +21,13 @@ from typing import Any
 
 import optuna
 import torch
+from long_term import PARTS, refuse_unknown
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState
 from stamp import commit, device_name
 
 from titans_ts import TitansForecaster, TitansSearchCV, load_dataset
-from titans_ts.model import ModelConfig
-from titans_ts.training import TrainConfig
 
 BOUNDS = {"low", "high", "log", "step"}
 
@@ -53,9 +52,7 @@ class Sweep:
     def read(cls, path: Path) -> Sweep:
         """The TOML at `path`; unknown keys are errors, and a storage without "://" is a file beside it."""
         raw = tomllib.loads(path.read_text())
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(raw.keys() - known):
-            raise ValueError(f"{path}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
+        refuse_unknown(path, "", raw, {field.name for field in fields(cls)})
         if missing := sorted(
             {"dataset", "horizon", "lookback", "n_trials", "storage", "study_name", "space"} - raw.keys()
         ):
@@ -132,7 +129,8 @@ def main(argv: list[str] | None = None) -> None:
     print(f"best validation {sweep.scoring} {search.best_score_:.5f}: {search.best_params_}")
     if not args.no_default:
         default = forecaster.fit(frame, val_loss=sweep.scoring).history_
-        print(f"with nothing searched: {default.best.validation_loss:.5f}; the start alone {_start(default):.5f}")
+        ended, start = default.best.validation_loss, default.checks[0].validation_loss
+        print(f"with nothing searched: {ended:.5f}; the start alone {start:.5f}")
     out = args.out or args.sweep.resolve().parent
     out.mkdir(parents=True, exist_ok=True)
     best = out / f"{args.sweep.stem}_best.toml"
@@ -142,17 +140,12 @@ def main(argv: list[str] | None = None) -> None:
         print(f"wrote {picture}")
 
 
-def _start(history: Any) -> float:
-    return float(history.checks[0].validation_loss)
-
-
 def as_table(sweep: Sweep, search: TitansSearchCV) -> str:
     """The best parameters as an experiment's TOML."""
     chosen = {**sweep.fixed, **search.best_params_}
     parts: dict[str, dict[str, Any]] = {"model": {}, "train": {}}
-    known = {"model": {f.name for f in fields(ModelConfig)}, "train": {f.name for f in fields(TrainConfig)}}
     for name, value in chosen.items():
-        for part, names in known.items():
+        for part, names in PARTS.items():
             if name in names:
                 parts[part][name] = value
     device = device_name(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 import weakref
 from pathlib import Path
@@ -370,38 +369,27 @@ def test_processes_of_one_search_share_it() -> None:
     assert found.best_estimator_.n_features_in_ == 2
 
 
-WORKER = """
-import os, sys, time
-import optuna
-from test_data import tiny, waves, DROPOUT
-from titans_ts import TitansSearchCV
-storage, total, begin, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
-def slow(trial):
-    parameters = {"dropout": trial.suggest_float("dropout", 0.0, 0.5)}
-    print("begun", trial.number, flush=True)
-    time.sleep(pause)
-    return parameters
-while time.time() < begin:
-    time.sleep(0.01)
-search = TitansSearchCV(tiny(max_epochs=0), slow, n_trials=total, storage=storage, random_state=0, refit=False)
-search.fit(waves())
-print(os.getpid(), len(search.study_.trials), flush=True)
-"""
-
-
-def launch(folder: Path, storage: Any, total: int, begin: float = 0.0, pause: float = 0.2) -> subprocess.Popen[str]:
-    script = folder / "worker.py"
-    source = Path(__file__).read_text()
-    if not script.exists():
-        parts = [source[source.index(f"def {name}(") :].split("\n\n\n")[0] for name in ("tiny", "waves")]
-        imports = (
-            "from typing import Any\nimport numpy as np\nimport pandas as pd\nfrom titans_ts import TitansForecaster"
-        )
-        (folder / "test_data.py").write_text("\n\n".join([imports, f"ROWS = {ROWS}", *parts, "DROPOUT = None"]))
-        script.write_text(textwrap.dedent(WORKER))
-    call = [sys.executable, str(script), str(storage), str(total), str(begin), str(pause)]
+def launch(storage: Any, total: int, begin: float = 0.0, pause: float = 0.2) -> subprocess.Popen[str]:
+    """This file as a program of its own: `main` below."""
+    call = [sys.executable, __file__, *(str(x) for x in (storage, total, begin, pause))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def main() -> None:
+    """A worker: from a moment on, trials that each pause, until the study has its total."""
+    storage, (total, begin, pause) = sys.argv[1], map(float, sys.argv[2:])
+
+    def slow(trial: optuna.Trial) -> dict[str, Any]:
+        parameters = {"dropout": trial.suggest_float("dropout", 0.0, 0.5)}
+        print("begun", trial.number, flush=True)
+        time.sleep(pause)
+        return parameters
+
+    while time.time() < begin:
+        time.sleep(0.01)
+    how: dict[str, Any] = dict(n_trials=int(total), storage=storage, random_state=0, refit=False)
+    TitansSearchCV(tiny(max_epochs=0), slow, **how).fit(waves())
 
 
 def ended(process: subprocess.Popen[str]) -> str:
@@ -410,10 +398,10 @@ def ended(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def shared(storage: Any, folder: Path) -> None:
+def shared(storage: Any) -> None:
     """Two processes split a study of twelve trials; then one that is killed loses its trial alone."""
     begin = time.time() + 6
-    outs = [ended(p) for p in [launch(folder, storage, 12, begin) for _ in range(2)]]
+    outs = [ended(p) for p in [launch(storage, 12, begin) for _ in range(2)]]
     assert all(out.count("begun") >= 2 for out in outs)
     trials = trials_in(storage)
     assert sum(map(storages.counts, trials)) == 12
@@ -421,12 +409,12 @@ def shared(storage: Any, folder: Path) -> None:
     assert len(completed) == 12
     assert len({trial.params["dropout"] for trial in completed}) == 12
 
-    killed = launch(folder, storage, 14, pause=60.0)
+    killed = launch(storage, 14, pause=60.0)
     assert killed.stdout is not None
     number = int(killed.stdout.readline().split()[1])
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    ended(launch(folder, storage, 14, pause=0.0))
+    ended(launch(storage, 14, pause=0.0))
     trials = trials_in(storage)
     assert trials[number].state == TrialState.FAIL
     assert sum(trial.state == TrialState.COMPLETE for trial in trials) == 14
@@ -445,7 +433,7 @@ def trials_in(storage: Any) -> list[Any]:
 
 
 def test_processes_share_a_journal_and_a_killed_one_loses_its_trial_alone(tmp_path: Path) -> None:
-    shared(tmp_path / "study.journal", tmp_path)
+    shared(tmp_path / "study.journal")
 
 
 POSTGRESQL = os.environ.get("TITANS_TS_POSTGRESQL")
@@ -454,8 +442,8 @@ POSTGRESQL = os.environ.get("TITANS_TS_POSTGRESQL")
 @pytest.mark.skipif(
     not POSTGRESQL, reason="needs TITANS_TS_POSTGRESQL, the URL of a database; .ci/run starts one where it can"
 )
-def test_processes_share_a_postgresql_database_and_a_killed_one_loses_its_trial_alone(tmp_path: Path) -> None:
-    shared(POSTGRESQL, tmp_path)
+def test_processes_share_a_postgresql_database_and_a_killed_one_loses_its_trial_alone() -> None:
+    shared(POSTGRESQL)
 
 
 # Workers that are gone
@@ -465,7 +453,7 @@ def test_on_a_database_a_trial_without_a_sign_of_life_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = tmp_path / "study.db"
-    killed = launch(tmp_path, storage, 1, pause=60.0)
+    killed = launch(storage, 1, pause=60.0)
     assert killed.stdout is not None
     assert killed.stdout.readline() == "begun 0\n"
     killed.kill()
@@ -506,3 +494,7 @@ def test_a_trial_that_is_given_up_does_not_count() -> None:
     assert storages.begun(study) == 1
     storages.give_up_lost(study)
     assert (storages.begun(study), states(study)) == (0, ["FAIL"])
+
+
+if __name__ == "__main__":
+    main()

@@ -97,14 +97,17 @@ class Panel:
     def tail(self, rows: int) -> Panel:
         """The last `rows` rows of each series, fewer where it has fewer; copies."""
         dropped = np.maximum(self.lengths - rows, 0)
-        row = np.arange(len(self.values)) - np.repeat(self.offsets, self.lengths)
-        kept = row >= np.repeat(dropped, self.lengths)
+        kept = self._row >= np.repeat(dropped, self.lengths)
         return self._only(kept, lengths=self.lengths - dropped, starts=self.starts + dropped)
 
     def head(self, rows: np.ndarray) -> Panel:
         """The first `rows` (n_series,) rows of each series; copies."""
-        row = np.arange(len(self.values)) - np.repeat(self.offsets, self.lengths)
-        return self._only(row < np.repeat(rows, self.lengths), lengths=np.minimum(self.lengths, rows))
+        return self._only(self._row < np.repeat(rows, self.lengths), lengths=np.minimum(self.lengths, rows))
+
+    @property
+    def _row(self) -> np.ndarray:
+        """The number of each row in its series, (total rows,)."""
+        return np.arange(len(self.values)) - np.repeat(self.offsets, self.lengths)
 
     def _only(self, rows: np.ndarray, **changes: Any) -> Panel:
         observed = None if self.observed is None else self.observed[rows]

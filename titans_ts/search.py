@@ -264,7 +264,7 @@ class TitansSearchCV(BaseEstimator):
         """The study made or joined."""
         study = optuna.create_study(
             storage=open_storage(storage),
-            sampler=self._sampler(seed),
+            sampler=_SeededByNumber(seed) if self.sampler is None else self.sampler,
             pruner=MedianPruner(n_startup_trials=5) if self.pruner is None else self.pruner,
             study_name=self.study_name or STUDY,
             direction="minimize",
@@ -282,9 +282,6 @@ class TitansSearchCV(BaseEstimator):
         if self.sampler is not None and study.get_trials(deepcopy=False):
             study.sampler.reseed_rng()  # or it would draw again what it drew
         return study
-
-    def _sampler(self, seed: int) -> BaseSampler:
-        return _SeededByNumber(seed) if self.sampler is None else self.sampler
 
     def _work_together(
         self,
@@ -506,13 +503,8 @@ def _join(
     callbacks: list[Callback],
 ) -> None:
     """The work of one process of several."""
-    study = optuna.load_study(
-        storage=open_storage(storage),
-        study_name=search.study_name or STUDY,
-        sampler=search._sampler(seed),
-        pruner=MedianPruner(n_startup_trials=5) if search.pruner is None else search.pruner,
-    )
-    if search.sampler is not None:
+    study = search._study(storage, seed)
+    if search.sampler is not None:  # each process's copy would draw what the others draw
         study.sampler.reseed_rng()
     if device is not None:
         objective.estimator.device = device

@@ -10,6 +10,7 @@ Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -113,20 +114,14 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     """
     moments = _moments(network, train, normalised=True)
     judge = _moments(network, train if validation is None else validation, normalised=False)
-    values, vectors = torch.linalg.eigh(moments.xx)
-    values = values.clamp(min=0)
-    scale = values.mean().clamp(min=torch.finfo(values.dtype).tiny)
     anchors = [torch.zeros_like(moments.xy)]
     if len(train) < network.config.lookback:
         anchors.append(torch.zeros_like(moments.xy))
         anchors[1][-1] = 1
-    candidates = []
-    for anchor in anchors:
-        target = vectors.mT @ (moments.xy - moments.xx @ anchor)
-        for ridge in (RIDGE_UNVALIDATED,) if validation is None else RIDGES:
-            weight = anchor + vectors @ (target / (values + ridge * scale).unsqueeze(-1))
-            candidates.append((judge.error(weight), weight))
-    return min(candidates, key=lambda candidate: candidate[0])
+    ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
+    found = [(*_shrunk(moments, judge, anchor, ridges), anchor) for anchor in anchors]
+    error, away, anchor = min(found, key=lambda candidate: candidate[0])
+    return error, anchor + away
 
 
 def _solve_own(
@@ -138,17 +133,22 @@ def _solve_own(
     """
     moments = _moments(network, train, normalised=True, by_series=True)
     judge = _moments(network, train if validation is None else validation, normalised=False, by_series=True)
+    return _shrunk(moments, judge, weight, RIDGES if validation is not None else (RIDGE_UNVALIDATED,))
+
+
+def _shrunk(moments: _Moments, judge: _Moments, anchor: Tensor, ridges: Sequence[float]) -> tuple[float, Tensor]:
+    """The least error by `judge` of least squares shrunk towards `anchor`, and how far from it the weights then are."""
     values, vectors = torch.linalg.eigh(moments.xx)
     values = values.clamp(min=0)
     scale = values.mean(-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
-    target = vectors.mT @ (moments.xy - moments.xx @ weight)
-    best, own = math.inf, torch.zeros_like(moments.xy)
-    for ridge in (RIDGE_UNVALIDATED,) if validation is None else RIDGES:
+    target = vectors.mT @ (moments.xy - moments.xx @ anchor)
+    best, away = math.inf, torch.zeros_like(moments.xy)
+    for ridge in ridges:
         found = vectors @ (target / (values + ridge * scale).unsqueeze(-1))
-        error = judge.error(weight + found)
+        error = judge.error(anchor + found)
         if error < best:
-            best, own = error, found
-    return best, own
+            best, away = error, found
+    return best, away
 
 
 def _moments(network: SimbaForecaster, windows: Windows, normalised: bool, by_series: bool = False) -> _Moments:

@@ -96,19 +96,19 @@ class LinearPath(nn.Module):
             return y
         if series is None:
             raise ValueError("`series` must say which series each sample is of: the linear path has weights of each.")
-        return y + self._own(z, series)
+        return y + _by_series(z, series, self.own)
 
-    def _own(self, z: Tensor, series: Tensor) -> Tensor:
-        """One product for each series, so that no sample needs a copy of its series' weights."""
-        assert self.own is not None
-        known = len(self.own)
-        series = series.where((series >= 0) & (series < known), known)
-        order = series.argsort(stable=True)
-        counts = series.bincount(minlength=known + 1).tolist()
-        parts = z[order].split(counts)
-        rows = [part @ weight for part, weight in zip(parts, self.own, strict=False) if len(part)]
-        rows.append(z.new_zeros(counts[known], self.own.shape[-1]))
-        return torch.cat(rows)[order.argsort()]
+
+def _by_series(z: Tensor, series: Tensor, weights: Tensor) -> Tensor:
+    """Each sample by its series' weights, one product for each series, so that no sample needs a copy of them."""
+    known = len(weights)
+    series = series.where((series >= 0) & (series < known), known)
+    order = series.argsort(stable=True)
+    counts = series.bincount(minlength=known + 1).tolist()
+    parts = z[order].split(counts)
+    rows = [part @ weight for part, weight in zip(parts, weights, strict=False) if len(part)]
+    rows.append(z.new_zeros(counts[known], weights.shape[-1]))
+    return torch.cat(rows)[order.argsort()]
 
 
 class PatchEmbedding(nn.Module):
