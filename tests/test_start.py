@@ -379,3 +379,68 @@ def test_own_weights_are_saved_not_trained_and_unknown_series_have_none() -> Non
 def test_own_weights_need_the_path_they_add_to() -> None:
     with pytest.raises(ValueError, match="`linear_per_series` must be False where `linear_path` is"):
         make(linear_path=False, linear_per_series=True)
+    with pytest.raises(ValueError, match="`linear_level` must be False where `linear_per_series` is"):
+        make(linear_level=True)
+
+
+def returning(n: int, keeps: float, seed: int) -> np.ndarray:
+    """A level that keeps a share of itself from step to step, around zero, and noise that hides it."""
+    rng = np.random.default_rng(seed)
+    level = np.zeros(n)
+    for t in range(1, n):
+        level[t] = keeps * level[t - 1] + rng.normal()
+    return level + 3 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("scale_windows", [False, True])
+def test_series_that_return_to_their_mean_do_so_at_their_own_pace(scale_windows: bool) -> None:
+    train, validation = two([returning(2000, keeps, seed) for seed, keeps in enumerate((0.5, 0.9))])
+    without, own = (
+        started_network(
+            make(n_series=2, scale_windows=scale_windows, linear_per_series=True, linear_level=level),
+            train, validation, None, 0,
+        )
+        for level in (False, True)
+    )  # fmt: skip
+    assert evaluate(own, validation) < 0.95 * evaluate(without, validation)
+    assert own.linear is not None
+    assert own.linear.own is not None
+    back = own.linear.own[:, -1].mean(-1)  # what a level of one adds to the forecast
+    assert (back < 0).all()
+    assert back[0] < back[1] - 0.1  # the quicker one returns further
+
+
+def test_the_levels_weights_are_least_squares() -> None:
+    series = [returning(800, keeps, seed) for seed, keeps in enumerate((0.5, 0.9))]
+    train, validation = two(series)
+    config = make(n_series=2, linear_per_series=True, linear_level=True)
+    network = SimbaForecaster(config).eval()
+    error = closed_form_start(network, train, validation)
+    assert error == pytest.approx(evaluate(network, validation), rel=1e-5)
+    assert network.linear is not None
+    assert network.linear.own is not None
+    weight = np.vstack([network.linear.weight.detach().double().numpy(), np.zeros((1, HORIZON))])
+    for i, values in enumerate(series):
+        (batch,) = split(values)[0].batches(10**6)
+        level = batch.past[..., 0].double().numpy().mean(1, keepdims=True)
+        x, y = pairs(split(values)[0])
+        x = np.hstack([x, level])
+        found = network.linear.own[i].double().numpy()  # compared by what it adds: a constant part of it adds nothing
+        expected = [ridge(x, y - x @ weight, strength) for strength in RIDGES]
+        assert min(np.abs(x @ (found - w)).max() for w in expected) < 1e-3
+
+
+def test_whether_the_profile_helps_is_told_by_the_weights_that_are_kept() -> None:
+    """A profile that suits one series and spoils the other is worth it for one path, and not where each has its own."""
+    t = np.arange(600)
+    season = np.array([0.0, 1.0, 3.0, -2.0, 0.5])[t % 5]
+    values = [season + 0.1 * np.random.default_rng(0).normal(size=600), noise(600, 1)]
+    train, validation = two(values)
+    profile = torch.from_numpy(profiles(np.concatenate(values), np.full(2, 600), np.zeros(2, int), np.full(2, 450), 5))
+    for own in (False, True):
+        errors = []
+        for cycle in (0, 5):
+            network = SimbaForecaster(make(n_series=2, cycle=cycle, linear_per_series=own)).eval()
+            errors.append(closed_form_start(network, train, validation, profile.float() if cycle else None))
+            assert errors[-1] == pytest.approx(evaluate(network, validation), rel=1e-4)
+        assert errors[1] <= errors[0] * (1 + 1e-9)

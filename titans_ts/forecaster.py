@@ -67,7 +67,8 @@ class TitansForecaster(BaseEstimator):
         Period of the learned season in steps; 0 for none, None for the frequency's own.
     linear_path : bool or "per_series"
         A linear forecast beside the deep branch, solved for in closed form: one for all series or, where they differ in
-        kind, with a part of each series' own, which takes memory for each.
+        kind, with a part of each series' own, which also learns how soon that series returns to its mean, and takes
+        memory for each.
     loss : {"mse", "mae", "huber"}
         Of the scaled values.
     learning_rate : float
@@ -467,6 +468,7 @@ class TitansForecaster(BaseEstimator):
             cycle=as_whole("cycle", self.cycle, 0, cycle),
             linear_path=per_series or as_flag("linear_path", self.linear_path),
             linear_per_series=per_series,
+            linear_level=per_series,
             patch_len=as_whole("patch_len", self.patch_len, 1),
             stride=as_whole("stride", self.stride, 1),
             d_model=as_whole("d_model", self.d_model, 1),

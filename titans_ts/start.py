@@ -23,21 +23,33 @@ from .windows import Windows
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 BATCH, MOST_WINDOWS = 4096, 2**16  # windows read at a time, and in all
-MOST_OWN_WINDOWS = 2**18  # the same, for weights of each series' own
+MOST_OWN_WINDOWS = 2**18  # the same in all, for weights of each series' own
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
 class _Moments(NamedTuple):
-    """Of all windows, or one for each series ahead of the dimensions named."""
+    """Of each series' windows, or of all as if they were one's."""
 
-    xx: Tensor  # (lookback, lookback)
-    xy: Tensor  # (lookback, horizon)
-    yy: Tensor  # ()
+    xx: Tensor  # (n_series, inputs, inputs), the inputs being the lookback's and perhaps the level
+    xy: Tensor  # (n_series, inputs, horizon)
+    yy: Tensor  # (n_series,)
     n: int  # entries of y, of all series
+
+    def together(self, inputs: int) -> _Moments:
+        """Those of all series as one, and of the first `inputs`."""
+        return _Moments(self.xx[:, :inputs, :inputs].sum(0), self.xy[:, :inputs].sum(0), self.yy.sum(), self.n)
 
     def error(self, weight: Tensor) -> float:
         """The mean squared error of y = x weight."""
         return ((self.yy.sum() - 2 * (weight * self.xy).sum() + (weight * (self.xx @ weight)).sum()) / self.n).item()
+
+
+class _Solution(NamedTuple):
+    """A linear path, and its mean squared error on the validation windows."""
+
+    error: float
+    weight: Tensor  # (lookback, horizon)
+    own: Tensor | None  # (n_series, inputs, horizon), what each series' own weights are away from it
 
 
 def started_network(
@@ -80,19 +92,18 @@ def closed_form_start(
     if whole is None:
         return _begin_at_anchor(network, network.linear.weight, train if validation is None else validation)
     train, validation = whole, None if validation is None else validation.whole
-    error, weight = _solve(network, train, validation)
+    found = _solve(network, train, validation)
     if network.cycle is not None and profile is not None:
         network.cycle.profile.zero_()
-        error_without, weight_without = _solve(network, train, validation)
-        if error_without < error:
-            error, weight = error_without, weight_without
+        without = _solve(network, train, validation)
+        if without.error < found.error:
+            found = without
         else:
             network.cycle.profile.copy_(profile)
-    network.linear.weight.copy_(weight)
-    if network.linear.own is not None:
-        error, own = _solve_own(network, train, validation, weight)
-        network.linear.own.copy_(own)
-    return error
+    network.linear.weight.copy_(found.weight)
+    if network.linear.own is not None and found.own is not None:
+        network.linear.own.copy_(found.own)
+    return found.error
 
 
 def _begin_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Windows) -> float:
@@ -106,34 +117,32 @@ def _begin_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Windows)
     return min(errors)
 
 
-def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None) -> tuple[float, Tensor]:
-    """The linear path with the least validation error, and that error.
+def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None) -> _Solution:
+    """The linear path with the least validation error.
 
     It is shrunk towards the window's mean. Fewer windows than unknowns leave much to that, so there the window's last
     value is a candidate too. By eigenvalues, so that a singular matrix does no harm.
+
+    The weights of each series' own are shrunk towards the common ones, by a ridge in proportion to the series' own
+    moments that is chosen for all at once.
     """
-    moments = _moments(network, train, normalised=True)
-    judge = _moments(network, train if validation is None else validation, normalised=False)
-    anchors = [torch.zeros_like(moments.xy)]
-    if len(train) < network.config.lookback:
-        anchors.append(torch.zeros_like(moments.xy))
-        anchors[1][-1] = 1
+    by_series, lookback = network.config.linear_per_series, network.config.lookback
+    moments = _moments(network, train, normalised=True, by_series=by_series)
+    judge = _moments(network, train if validation is None else validation, normalised=False, by_series=by_series)
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
-    found = [(*_shrunk(moments, judge, anchor, ridges), anchor) for anchor in anchors]
+    together, judge_together = moments.together(lookback), judge.together(lookback)
+    anchors = [torch.zeros_like(together.xy)]
+    if len(train) < lookback:
+        anchors.append(torch.zeros_like(together.xy))
+        anchors[1][-1] = 1
+    found = [(*_shrunk(together, judge_together, anchor, ridges), anchor) for anchor in anchors]
     error, away, anchor = min(found, key=lambda candidate: candidate[0])
-    return error, anchor + away
-
-
-def _solve_own(
-    network: SimbaForecaster, train: Windows, validation: Windows | None, weight: Tensor
-) -> tuple[float, Tensor]:
-    """What each series' linear path is away from the common `weight`, (n_series, lookback, horizon), and the error.
-
-    Each is shrunk towards `weight`, by a ridge in proportion to the series' own moments that is chosen for all at once.
-    """
-    moments = _moments(network, train, normalised=True, by_series=True)
-    judge = _moments(network, train if validation is None else validation, normalised=False, by_series=True)
-    return _shrunk(moments, judge, weight, RIDGES if validation is not None else (RIDGE_UNVALIDATED,))
+    weight = anchor + away
+    if not by_series:
+        return _Solution(error, weight, None)
+    unread = weight.new_zeros(moments.xy.shape[-2] - lookback, weight.shape[-1])  # the common path reads no level
+    error, own = _shrunk(moments, judge, torch.cat([weight, unread]), ridges)
+    return _Solution(error, weight, own)
 
 
 def _shrunk(moments: _Moments, judge: _Moments, anchor: Tensor, ridges: Sequence[float]) -> tuple[float, Tensor]:
@@ -151,15 +160,20 @@ def _shrunk(moments: _Moments, judge: _Moments, anchor: Tensor, ridges: Sequence
     return best, away
 
 
-def _moments(network: SimbaForecaster, windows: Windows, normalised: bool, by_series: bool = False) -> _Moments:
-    lookback, horizon, n_series = network.config.lookback, network.config.horizon, network.config.n_series
-    parts = n_series if by_series else 1
+def _moments(network: SimbaForecaster, windows: Windows, normalised: bool, by_series: bool) -> _Moments:
+    config = network.config
+    parts, inputs, most = 1, config.lookback, MOST_WINDOWS
+    if by_series:
+        parts, inputs, most = config.n_series, config.lookback + config.linear_level, MOST_OWN_WINDOWS
     how: dict[str, Any] = dict(dtype=torch.float64, device=windows.device)
-    xx, xy = torch.zeros(parts, lookback, lookback, **how), torch.zeros(parts, lookback, horizon, **how)
+    xx, xy = torch.zeros(parts, inputs, inputs, **how), torch.zeros(parts, inputs, config.horizon, **how)
     yy, n = torch.zeros(parts, **how), 0
-    for batch in windows.batches(BATCH, MOST_OWN_WINDOWS if by_series else MOST_WINDOWS):
+    for batch in windows.batches(BATCH, most):
         pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
-        x, y = pair.past.double(), pair.future.double()
+        x, y = pair.past, pair.future.double()
+        if by_series and network.linear is not None:
+            x = network.linear.read_by_own(x, pair.level)
+        x = x.double()
         if not normalised:
             x, y = x * pair.std, y * pair.std
         series = pair.series if by_series and pair.series is not None else torch.zeros_like(batch.step)
@@ -170,4 +184,4 @@ def _moments(network: SimbaForecaster, windows: Windows, normalised: bool, by_se
             xy[i] += a.mT @ b
             yy[i] += b.square().sum()
         n += y.numel()
-    return _Moments(xx, xy, yy, n) if by_series else _Moments(xx[0], xy[0], yy[0], n)
+    return _Moments(xx, xy, yy, n)

@@ -237,7 +237,7 @@ def _fit(
         batch, share = ranks.shard(batch)
         with autocast:
             pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
-            answer = network.answer(pair.past, pair.mask, pair.series)
+            answer = network.answer(pair.past, pair.mask, pair.series, pair.level)
             loss = loss_of(_where_known(answer, pair.future, batch.known), pair.future)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

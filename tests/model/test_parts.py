@@ -144,6 +144,18 @@ def test_linear_path_is_zero_at_first_and_has_no_intercept() -> None:
     torch.testing.assert_close(path(normal(2, 6)), normal(2, 6) @ normal(6, 3, seed=1))
 
 
+def test_linear_path_reads_the_level_where_it_has_weights_for_it() -> None:
+    path = LinearPath(lookback=6, horizon=3, n_series=2, level=True).double()
+    assert path.own is not None
+    path.own[1, -1] = torch.tensor([1.0, -2.0, 0.5])
+    z, series, level = normal(3, 6), torch.tensor([1, 0, 2]), torch.tensor([[2.0], [3.0], [5.0]]).double()
+    expected = torch.zeros(3, 3, dtype=torch.float64)
+    expected[0] = torch.tensor([2.0, -4.0, 1.0])
+    torch.testing.assert_close(path(z, series, level), expected)
+    with pytest.raises(ValueError, match="`level` must be given"):
+        path(z, series)
+
+
 def test_head_is_zero_at_first_and_still_learns() -> None:
     head = FlattenHead(n_tokens=3, d_model=4, horizon=5, dropout=0.0).double()
     z = normal(2, 3, 4)

@@ -177,14 +177,19 @@ def test_step_and_series_default_to_zero_and_the_order_of_channels() -> None:
 
 
 @pytest.mark.parametrize("scale_windows", [False, True])
-def test_an_error_in_normalised_windows_times_their_scale_is_the_error(scale_windows: bool) -> None:
-    network = make(scale_windows=scale_windows)
+@pytest.mark.parametrize("own", [False, True])
+def test_an_error_in_normalised_windows_times_their_scale_is_the_error(scale_windows: bool, own: bool) -> None:
+    network = make(scale_windows=scale_windows, linear_per_series=own, linear_level=own)
+    if own:
+        assert network.linear is not None
+        assert network.linear.own is not None
+        network.linear.own.normal_()
     past, future = window(), torch.randn(2, HORIZON, CHANNELS)
     step, series = torch.tensor([3, 19]), torch.tensor([[2, 0, 1], [1, 1, 0]])
     mask = torch.ones_like(past, dtype=torch.bool)
     mask[1, :9, 0] = False
     pair = network.normalised(past, future, step, series, mask)
-    missed = (pair.future - network.answer(pair.past, pair.mask)) * pair.std
+    missed = (pair.future - network.answer(pair.past, pair.mask, pair.series, pair.level)) * pair.std
     close(missed.unflatten(0, (2, CHANNELS)).transpose(1, 2), future - network(past, step, series, mask))
     assert (pair.std == 1).all() != scale_windows
     # Centred: each sum of up to 24 float32 values near 1 is zero to rounding.

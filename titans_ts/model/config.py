@@ -34,6 +34,9 @@ class ModelConfig:
         A linear map lookback -> horizon beside the deep branch.
     linear_per_series : bool
         Weights of each series' own, added to the linear path's: solved for at the start and fixed from then on.
+    linear_level : bool
+        Those weights also read the window's level, which the path otherwise only passes on: a series may return to its
+        mean, and some do sooner than others.
     scale_windows : bool, optional
         Divide each window by its standard deviation, in what the network reads and in its loss, not only centre it.
         None lets `started_network` choose on validation; until then it is no.
@@ -72,6 +75,7 @@ class ModelConfig:
     cycle: int = 0
     linear_path: bool = True
     linear_per_series: bool = False
+    linear_level: bool = False
     scale_windows: bool | None = None
     patch_len: int = 16
     stride: int = 8
@@ -112,6 +116,8 @@ class ModelConfig:
                 )
         if self.linear_per_series and not self.linear_path:
             raise ValueError("`linear_per_series` must be False where `linear_path` is: it adds to that path.")
+        if self.linear_level and not self.linear_per_series:
+            raise ValueError("`linear_level` must be False where `linear_per_series` is: it adds to those weights.")
         if self.mixer == "attention" and self.d_model // self.n_heads % 2:
             raise ValueError(f"`d_model` / `n_heads` must be even for attention, got {self.d_model // self.n_heads}.")
         if self.stride > self.patch_len:

@@ -79,24 +79,33 @@ class LinearPath(nn.Module):
     """A linear map lookback -> horizon, zero at first; `closed_form_start` solves for it.
 
     The map is one for all series or, with `n_series`, that and one of each series' own, which training leaves as it is.
-    A number beyond the series' has none.
+    A number beyond the series' has none. With `level` the last row of each series' weights is for the window's level.
     """
 
     own: Tensor | None
 
-    def __init__(self, lookback: int, horizon: int, n_series: int = 0) -> None:
+    def __init__(self, lookback: int, horizon: int, n_series: int = 0, level: bool = False) -> None:
         super().__init__()
+        self.level = level
         self.weight = nn.Parameter(torch.zeros(lookback, horizon))
-        self.register_buffer("own", torch.zeros(n_series, lookback, horizon) if n_series else None)
+        self.register_buffer("own", torch.zeros(n_series, lookback + level, horizon) if n_series else None)
 
-    def forward(self, z: Tensor, series: Tensor | None = None) -> Tensor:
-        """(samples, lookback), (samples,) -> (samples, horizon)"""
+    def forward(self, z: Tensor, series: Tensor | None = None, level: Tensor | None = None) -> Tensor:
+        """(samples, lookback), (samples,), (samples, 1) -> (samples, horizon)"""
         y = z @ self.weight
         if self.own is None:
             return y
         if series is None:
             raise ValueError("`series` must say which series each sample is of: the linear path has weights of each.")
-        return y + _by_series(z, series, self.own)
+        return y + _by_series(self.read_by_own(z, level), series, self.own)
+
+    def read_by_own(self, z: Tensor, level: Tensor | None) -> Tensor:
+        """What each series' own weights are multiplied with: `z`, and the level where they have a row for it."""
+        if not self.level:
+            return z
+        if level is None:
+            raise ValueError("`level` must be given: the linear path has weights for the windows' level.")
+        return torch.cat([z, level], dim=-1)
 
 
 def _by_series(z: Tensor, series: Tensor, weights: Tensor) -> Tensor:

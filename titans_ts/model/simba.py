@@ -30,6 +30,7 @@ class NormalisedPair(NamedTuple):
 
     past: Tensor  # (samples, lookback)
     future: Tensor  # (samples, horizon)
+    level: Tensor  # (samples, 1) the level taken away, over the scale
     std: Tensor  # (samples, 1) the scale taken away
     mask: Tensor | None  # (samples, lookback)
     series: Tensor | None  # (samples,)
@@ -54,7 +55,9 @@ class SimbaForecaster(nn.Module):
         self.cycle = Cycle(config.n_series, config.cycle) if config.cycle else None
         self.norm = InstanceNorm(bool(config.scale_windows))
         own = config.n_series if config.linear_per_series else 0
-        self.linear = LinearPath(config.lookback, config.horizon, own) if config.linear_path else None
+        self.linear = (
+            LinearPath(config.lookback, config.horizon, own, config.linear_level) if config.linear_path else None
+        )
         self.embed = PatchEmbedding(*config.patching, config.d_model)
         self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
         self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
@@ -87,7 +90,7 @@ class SimbaForecaster(nn.Module):
         """
         x, profile, mask, numbers = self._samples(past, step, series, mask)
         z, stats = self.norm(x, mask)
-        y = self.norm.inverse(self.answer(z, mask, numbers), stats) + profile
+        y = self.norm.inverse(self.answer(z, mask, numbers, stats.mean / stats.std), stats) + profile
         return y.unflatten(0, (past.shape[0], -1)).transpose(1, 2)
 
     def normalised(
@@ -100,15 +103,18 @@ class SimbaForecaster(nn.Module):
         x, profile, mask, numbers = self._samples(past, step, series, mask)
         z, stats = self.norm(x, mask)
         truth = (future.transpose(1, 2).flatten(0, 1) - profile - stats.mean) / stats.std
-        return NormalisedPair(z, truth, stats.std, mask, numbers)
+        return NormalisedPair(z, truth, stats.mean / stats.std, stats.std, mask, numbers)
 
-    def answer(self, z: Tensor, mask: Tensor | None = None, series: Tensor | None = None) -> Tensor:
+    def answer(
+        self, z: Tensor, mask: Tensor | None = None, series: Tensor | None = None, level: Tensor | None = None
+    ) -> Tensor:
         """The forecast of normalised windows, normalised: (samples, lookback) -> (samples, horizon).
 
-        `series` (samples,) is what the linear path asks for where each series has weights of its own.
+        `series` (samples,) is what the linear path asks for where each series has weights of its own, and `level`
+        (samples, 1), over the window's scale, where those read it.
         """
         y = self.deep(z, mask)
-        return y if self.linear is None else y + self.linear(z, series)
+        return y if self.linear is None else y + self.linear(z, series, level)
 
     def _samples(
         self, past: Tensor, step: Tensor | None, series: Tensor | None, mask: Tensor | None
