@@ -36,6 +36,7 @@ from titans_ts.checks import find_device
 from titans_ts.datasets import Dataset, load_dataset
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.start import started_network
+from titans_ts.surroundings import Surroundings
 from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Windows, profiles
 
@@ -144,8 +145,15 @@ class Benchmark:
         self.starts = np.zeros(self.n_series, dtype=np.int64)
         self.values = torch.from_numpy(self.scaled.astype(np.float32)).to(device)
 
-    def windows(self, part: range, lookback: int, horizon: int, *, dropped: int = 0) -> Windows:
-        """Every window that forecasts rows of `part` alone, less the last `dropped` of each channel."""
+    def around(self, lookback: int) -> Surroundings:
+        """What each window comes with where the channels read one another."""
+        return Surroundings(self.values, self.lengths, self.starts, lookback=lookback, n_series=self.n_series)
+
+    def windows(self, part: range, lookback: int, horizon: int, *, dropped: int = 0, across: bool = False) -> Windows:
+        """Every window that forecasts rows of `part` alone, less the last `dropped` of each channel.
+
+        Where the channels are to read `across` one another, each comes with all.
+        """
         first = max(part.start, lookback)
         return Windows(
             self.values,
@@ -155,6 +163,7 @@ class Benchmark:
             horizon=horizon,
             first=np.full(self.n_series, first),
             last=np.full(self.n_series, part.stop - dropped),
+            around=self.around(lookback) if across else None,
         )
 
     def profile(self, cycle: int) -> torch.Tensor | None:
@@ -221,10 +230,15 @@ def run(
         print(f"{shared['dataset']} {lookback}->{horizon} {variant.name} seed {seed}: in the CSV already", flush=True)
         return
     split = benchmark.data.split
-    train, validation = (benchmark.windows(part, lookback, horizon) for part in (split.train, split.validation))
+    across = model_config.linear_across
+    train, validation = (
+        benchmark.windows(part, lookback, horizon, across=across) for part in (split.train, split.validation)
+    )
     size = len(split.test) - horizon + 1
     tests = {
-        column: benchmark.windows(split.test, lookback, horizon, dropped=size % DROPPED_BATCH if column == "ii" else 0)
+        column: benchmark.windows(
+            split.test, lookback, horizon, dropped=size % DROPPED_BATCH if column == "ii" else 0, across=across
+        )
         for column in missing
     }
 

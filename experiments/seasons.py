@@ -18,6 +18,7 @@ import torch
 from long_term import LOOKBACKS, MIXERS, Benchmark, Table, Variant, errors
 
 from titans_ts.datasets import load_dataset
+from titans_ts.model import ModelConfig
 from titans_ts.start import started_network
 from titans_ts.training import fit_network
 from titans_ts.windows import Windows
@@ -44,8 +45,8 @@ def main() -> None:
         model, train = table.configs(horizon, lookback, benchmark.n_series, Variant.of_mixer(args.mixer), args.seed)
         found = []
         for first, last in pairwise(edges):
-            outside = windows(benchmark, [range(first), range(last, rows)], lookback, horizon)
-            inside = windows(benchmark, [range(first, last)], lookback, horizon)
+            outside = windows(benchmark, [range(first), range(last, rows)], model)
+            inside = windows(benchmark, [range(first, last)], model)
             profile = profile_without(benchmark, range(first, last), rows, model.cycle) if model.cycle else None
             network = started_network(model, outside, inside, profile, args.seed)
             start = errors(network, inside)
@@ -55,8 +56,9 @@ def main() -> None:
         print(f"{table.dataset} {lookback}->{horizon}, mean: {_line(np.mean(found, axis=0).tolist())}\n")
 
 
-def windows(benchmark: Benchmark, ranges: list[range], lookback: int, horizon: int) -> Windows:
+def windows(benchmark: Benchmark, ranges: list[range], model: ModelConfig) -> Windows:
     """Windows that lie in one of `ranges` of rows, past and future."""
+    lookback, horizon = model.lookback, model.horizon
     ranges = [rows for rows in ranges if len(rows) >= lookback + horizon]
     channels = benchmark.scaled.reshape(benchmark.n_series, -1)
     lengths = np.repeat([len(rows) for rows in ranges], benchmark.n_series)
@@ -70,6 +72,7 @@ def windows(benchmark: Benchmark, ranges: list[range], lookback: int, horizon: i
         first=np.full(len(lengths), lookback),
         last=lengths,
         series=np.tile(np.arange(benchmark.n_series), len(ranges)),
+        around=benchmark.around(lookback) if model.linear_across else None,
     )
 
 

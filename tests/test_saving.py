@@ -193,6 +193,7 @@ def test_forecasts_come_back_as_they_were(kind, tmp_path):
         dict(mixer="attention", linear_path=False),
         dict(mixer="mamba", dropout=np.float32(0.25)),
         dict(linear_path="per_series"),
+        dict(linear_path="across"),
         dict(mixer="none", learning_rate=np.float64(0.01), n_layers=np.int64(2), linear_path=np.True_),
     ],
 )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.start import RIDGE_UNVALIDATED, RIDGES, closed_form_start, started_network
+from titans_ts.surroundings import Surroundings
 from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Windows, profiles
 
@@ -444,3 +445,80 @@ def test_whether_the_profile_helps_is_told_by_the_weights_that_are_kept() -> Non
             errors.append(closed_form_start(network, train, validation, profile.float() if cycle else None))
             assert errors[-1] == pytest.approx(evaluate(network, validation), rel=1e-4)
         assert errors[1] <= errors[0] * (1 + 1e-9)
+
+
+# What the other series say
+
+
+def following(n: int, lag: int, seed: int = 0) -> list[np.ndarray]:
+    """A walk that returns, one that follows it `lag` steps later, and one of its own."""
+    rng = np.random.default_rng(seed)
+    walk = np.zeros(n + lag)
+    for t in range(1, n + lag):
+        walk[t] = 0.9 * walk[t - 1] + rng.normal()
+    return [walk[lag:], walk[:n] + 0.1 * rng.normal(size=n), rng.normal(size=n)]
+
+
+def with_surroundings(values: list[np.ndarray]) -> tuple[Windows, Windows]:
+    n, count = len(values[0]), len(values)
+    series = torch.from_numpy(np.concatenate(values)).float(), np.full(count, n), np.zeros(count, int)
+    around = Surroundings(*series, lookback=LOOKBACK, n_series=count)
+    train, validation = (
+        Windows(
+            *series,
+            lookback=LOOKBACK,
+            horizon=HORIZON,
+            first=np.full(count, first),
+            last=np.full(count, last),
+            around=around,
+        )
+        for first, last in ((LOOKBACK, 3 * n // 4), (3 * n // 4, n))
+    )
+    return train, validation
+
+
+@pytest.mark.parametrize("scale_windows", [False, True])
+@pytest.mark.parametrize("cycle", [0, 5])
+def test_a_series_that_follows_another_is_told_by_it(scale_windows: bool, cycle: int) -> None:
+    values = following(800, lag=HORIZON)
+    train, validation = with_surroundings(values)
+    profile = torch.from_numpy(profiles(np.concatenate(values), np.full(3, 800), np.zeros(3, int), np.full(3, 600), 5))
+    networks = []
+    for across in (False, True):
+        config = make(
+            n_series=3, cycle=cycle, scale_windows=scale_windows, linear_per_series=True, linear_across=across
+        )
+        networks.append(SimbaForecaster(config).eval())
+        error = closed_form_start(networks[-1], train, validation, profile.float() if cycle else None)
+        assert error == pytest.approx(evaluate(networks[-1], validation), rel=1e-4)
+    without, across = networks
+
+    def error_of(network: SimbaForecaster, series: int) -> float:
+        total = 0.0
+        for batch in validation.batches(64):
+            own = batch.series[:, 0] == series
+            with torch.no_grad():
+                forecast = network(batch.past, batch.step, batch.series, batch.mask, batch.around)
+            total += (forecast - batch.future)[own].square().sum().item()
+        return total
+
+    assert error_of(across, 1) < 0.5 * error_of(without, 1)
+    assert error_of(across, 0) < 1.05 * error_of(without, 0)
+    before = {name: value.clone() for name, value in across.state_dict().items() if name.startswith("across")}
+    assert list(before) == ["across.weight"]
+    fit_network(across, train, validation, TrainConfig(max_epochs=1, batch_size=64, start_is_candidate=False))
+    assert torch.equal(across.state_dict()["across.weight"], before["across.weight"])
+
+
+def test_series_that_say_nothing_of_one_another_are_left_alone_or_nearly() -> None:
+    train, validation = with_surroundings([noise(400, seed) for seed in range(4)])
+    without, across = (
+        started_network(make(n_series=4, linear_per_series=True, linear_across=each), train, validation, None, 0)
+        for each in (False, True)
+    )
+    assert evaluate(across, validation) <= evaluate(without, validation) * (1 + 1e-6)
+
+
+def test_reading_across_needs_weights_of_each_series() -> None:
+    with pytest.raises(ValueError, match="`linear_across` must be False where `linear_per_series` is"):
+        make(linear_across=True)

@@ -25,6 +25,7 @@ from .rolling import roll_forward, to_scale
 from .saving import load_model, save_model
 from .splits import first_rows, split_rows
 from .start import started_network
+from .surroundings import Surroundings
 from .training import Check, TrainConfig, fit_network
 from .windows import Scaler, Windows, profiles
 
@@ -65,10 +66,11 @@ class TitansForecaster(BaseEstimator):
         In [0, 1).
     cycle : int, optional
         Period of the learned season in steps; 0 for none, None for the frequency's own.
-    linear_path : bool or "per_series"
+    linear_path : bool, "per_series" or "across"
         A linear forecast beside the deep branch, solved for in closed form: one for all series or, where they differ in
         kind, with a part of each series' own, which also learns how soon that series returns to its mean, and takes
-        memory for each.
+        memory for each. With "across" each series' part also reads what all series did at the same time, which takes
+        memory by the square of their number.
     loss : {"mse", "mae", "huber"}
         Of the scaled values.
     learning_rate : float
@@ -258,6 +260,8 @@ class TitansForecaster(BaseEstimator):
         scaled = to_scale(panel, scaler)
         series = torch.from_numpy(scaled.astype(np.float32)).to(device), panel.lengths, panel.starts
         how: dict[str, Any] = dict(lookback=lookback, horizon=horizon, observed=panel.observed)
+        if config.linear_across:
+            how["around"] = Surroundings(*series, lookback=lookback, n_series=panel.n_series)
         train = Windows(*series, first=first_rows(panel, train_rows, lookback, horizon), last=train_rows, **how)
         validation = None
         if validated.any():
@@ -460,7 +464,10 @@ class TitansForecaster(BaseEstimator):
         return read_table(df, **how)
 
     def _model_config(self, panel: Panel, lookback: int, horizon: int, cycle: int) -> ModelConfig:
-        per_series = isinstance(self.linear_path, str) and self.linear_path == "per_series"
+        across, per_series = (
+            isinstance(self.linear_path, str) and self.linear_path in kinds
+            for kinds in (("across",), ("across", "per_series"))
+        )
         return ModelConfig(
             lookback=lookback,
             horizon=horizon,
@@ -469,6 +476,7 @@ class TitansForecaster(BaseEstimator):
             linear_path=per_series or as_flag("linear_path", self.linear_path),
             linear_per_series=per_series,
             linear_level=per_series,
+            linear_across=across,
             patch_len=as_whole("patch_len", self.patch_len, 1),
             stride=as_whole("stride", self.stride, 1),
             d_model=as_whole("d_model", self.d_model, 1),

@@ -12,8 +12,9 @@ from torch.func import functional_call
 from .calendar import show
 from .frames import Panel
 from .model import SimbaForecaster
+from .surroundings import Surroundings
 from .training import EVALUATION_BATCH
-from .windows import Scaler, Windows, profiles
+from .windows import Batch, Scaler, Windows, profiles
 
 FARTHEST = 1e15  # deviations from a series' mean; squares of more leave float32
 
@@ -90,26 +91,52 @@ def _forecast(
         out: Tensor = functional_call(network, replaced, inputs) if replaced else network(*inputs)
         return out
 
+    values = torch.from_numpy(to_scale(panel, scaler).astype(np.float32)).to(device)
+    n_blocks = math.ceil(steps / network.config.horizon)
+    around = None
+    if network.across is not None:
+        how: dict[str, int] = dict(lookback=lookback, n_series=network.config.n_series)
+        how["ahead"] = n_blocks * network.config.horizon
+        around = Surroundings(values, panel.lengths, panel.starts, series, **how)
     contexts = Windows(
-        torch.from_numpy(to_scale(panel, scaler).astype(np.float32)).to(device),
+        values,
         *(panel.lengths, panel.starts),
         lookback=lookback,
         horizon=0,
         first=panel.lengths,
         last=panel.lengths,
         series=series,
+        around=around,
     )
-    forecasts = []
-    for past, _, step, number, mask, _ in contexts.batches(EVALUATION_BATCH):
-        blocks: list[Tensor] = []
-        for _ in range(math.ceil(steps / network.config.horizon)):
-            blocks.append(answer(past, step, number, mask))
-            past = torch.cat([past, blocks[-1]], dim=1)[:, -lookback:]
-            step = step + network.config.horizon
-            if mask is not None:
-                mask = torch.cat([mask, torch.ones_like(blocks[-1], dtype=torch.bool)], dim=1)[:, -lookback:]
-        forecasts.append(torch.cat(blocks, dim=1)[:, :steps, 0].double().cpu().numpy())
-    return np.concatenate(forecasts)
+    batches = list(contexts.batches(EVALUATION_BATCH))
+    blocks = []
+    for i in range(n_blocks):
+        answers = [answer(batch.past, batch.step, batch.series, batch.mask, batch.around) for batch in batches]
+        blocks.append(torch.cat(answers))
+        if i + 1 < n_blocks:
+            batches = _moved_on(batches, answers, around)
+    return torch.cat(blocks, dim=1)[:, :steps, 0].double().cpu().numpy()
+
+
+def _moved_on(batches: list[Batch], answers: list[Tensor], around: Surroundings | None) -> list[Batch]:
+    """The windows one horizon later, their forecasts (samples, horizon, 1) taken for what came."""
+    if around is not None:
+        for batch, new in zip(batches, answers, strict=True):
+            around.write(batch.series[:, 0], batch.step + batch.past.shape[1], new[..., 0])
+    moved = []
+    for batch, new in zip(batches, answers, strict=True):
+        lookback, step, mask = batch.past.shape[1], batch.step + new.shape[1], batch.mask
+        if mask is not None:
+            mask = torch.cat([mask, torch.ones_like(new, dtype=torch.bool)], dim=1)[:, -lookback:]
+        moved.append(
+            batch._replace(
+                past=torch.cat([batch.past, new], dim=1)[:, -lookback:],
+                step=step,
+                mask=mask,
+                around=None if around is None else around.at(step),
+            )
+        )
+    return moved
 
 
 def _seasons(panel: Panel, scaler: Scaler, period: int) -> np.ndarray:

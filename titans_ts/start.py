@@ -10,7 +10,7 @@ Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from .model import ModelConfig, SimbaForecaster
+from .model.parts import AcrossPath
+from .model.simba import NormalisedPair
 from .training import evaluate, seeded
-from .windows import Windows
+from .windows import Batch, Windows
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 BATCH, MOST_WINDOWS = 4096, 2**16  # windows read at a time, and in all
@@ -103,7 +105,11 @@ def closed_form_start(
     network.linear.weight.copy_(found.weight)
     if network.linear.own is not None and found.own is not None:
         network.linear.own.copy_(found.own)
-    return found.error
+    if network.across is None:
+        return found.error
+    error, weight = _solve_across(network, network.across, train, validation)
+    network.across.weight.copy_(weight)
+    return error
 
 
 def _begin_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Windows) -> float:
@@ -127,8 +133,8 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     moments that is chosen for all at once.
     """
     by_series, lookback = network.config.linear_per_series, network.config.lookback
-    moments = _moments(network, train, normalised=True, by_series=by_series)
-    judge = _moments(network, train if validation is None else validation, normalised=False, by_series=by_series)
+    moments = _linear_moments(network, train, normalised=True)
+    judge = _linear_moments(network, train if validation is None else validation, normalised=False)
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
     together, judge_together = moments.together(lookback), judge.together(lookback)
     anchors = [torch.zeros_like(together.xy)]
@@ -160,25 +166,76 @@ def _shrunk(moments: _Moments, judge: _Moments, anchor: Tensor, ridges: Sequence
     return best, away
 
 
-def _moments(network: SimbaForecaster, windows: Windows, normalised: bool, by_series: bool) -> _Moments:
+def _solve_across(
+    network: SimbaForecaster, across: AcrossPath, train: Windows, validation: Windows | None
+) -> tuple[float, Tensor]:
+    """The error, and the weights (n_series, inputs, horizon) of what all series say about what is left of each.
+
+    Left by the linear path, in the data's own scale. The inputs are brought to one scale, so that the ridge treats them
+    alike.
+    """
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        pair = _normalised(network, batch)
+        left = (
+            pair.future if network.linear is None else pair.future - network.linear(pair.past, pair.series, pair.level)
+        )
+        return across.read(network.without_cycle(batch.around, batch.step)), left * pair.std, batch.series[:, 0]
+
+    shape = network.config.n_series, across.n_inputs, network.config.horizon
+    moments = _moments(shape, train, MOST_OWN_WINDOWS, read)
+    judge = moments if validation is None else _moments(shape, validation, MOST_OWN_WINDOWS, read)
+    scale = moments.xx.sum(0).diagonal().sqrt()
+    scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
+    moments, judge = (m._replace(xx=m.xx / scale / scale.mT, xy=m.xy / scale) for m in (moments, judge))
+    ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
+    error, weight = _shrunk(moments, judge, torch.zeros_like(moments.xy), ridges)
+    return error, weight / scale
+
+
+def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> _Moments:
+    """Of the linear path's inputs and what it is to forecast, as the network sees them or in the data's own scale."""
     config = network.config
-    parts, inputs, most = 1, config.lookback, MOST_WINDOWS
-    if by_series:
-        parts, inputs, most = config.n_series, config.lookback + config.linear_level, MOST_OWN_WINDOWS
-    how: dict[str, Any] = dict(dtype=torch.float64, device=windows.device)
-    xx, xy = torch.zeros(parts, inputs, inputs, **how), torch.zeros(parts, inputs, config.horizon, **how)
-    yy, n = torch.zeros(parts, **how), 0
-    for batch in windows.batches(BATCH, most):
-        pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
-        x, y = pair.past, pair.future.double()
-        if by_series and network.linear is not None:
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        pair = _normalised(network, batch)
+        x, y = pair.past, pair.future
+        if config.linear_per_series and network.linear is not None:
             x = network.linear.read_by_own(x, pair.level)
-        x = x.double()
         if not normalised:
             x, y = x * pair.std, y * pair.std
-        series = pair.series if by_series and pair.series is not None else torch.zeros_like(batch.step)
-        for i in series.unique().tolist():  # windows come series after series, so a batch has few
-            own = series == i
+        series = pair.series if config.linear_per_series and pair.series is not None else torch.zeros_like(batch.step)
+        return x, y, series
+
+    if config.linear_per_series:
+        shape = config.n_series, config.lookback + config.linear_level, config.horizon
+        return _moments(shape, windows, MOST_OWN_WINDOWS, read)
+    return _moments((1, config.lookback, config.horizon), windows, MOST_WINDOWS, read)
+
+
+def _normalised(network: SimbaForecaster, batch: Batch) -> NormalisedPair:
+    return network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask, batch.around)
+
+
+def _moments(
+    shape: tuple[int, int, int],
+    windows: Windows,
+    most: int,
+    read: Callable[[Batch], tuple[Tensor, Tensor, Tensor]],
+) -> _Moments:
+    """Of what `read` finds in each batch: x (samples, inputs), y (samples, horizon) and the part that each belongs to.
+
+    `shape` is parts, inputs and horizon.
+    """
+    parts, inputs, horizon = shape
+    how: dict[str, Any] = dict(dtype=torch.float64, device=windows.device)
+    xx, xy = torch.zeros(parts, inputs, inputs, **how), torch.zeros(parts, inputs, horizon, **how)
+    yy, n = torch.zeros(parts, **how), 0
+    for batch in windows.batches(BATCH, most):
+        x, y, part = read(batch)
+        x, y = x.double(), y.double()
+        for i in part.unique().tolist():  # windows come series after series, so a batch has few
+            own = part == i
             a, b = x[own], y[own]
             xx[i] += a.mT @ a
             xy[i] += a.mT @ b

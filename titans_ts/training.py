@@ -236,7 +236,7 @@ def _fit(
     def step(batch: Batch) -> Tensor:
         batch, share = ranks.shard(batch)
         with autocast:
-            pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask)
+            pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask, batch.around)
             answer = network.answer(pair.past, pair.mask, pair.series, pair.level)
             loss = loss_of(_where_known(answer, pair.future, batch.known), pair.future)
         optimizer.zero_grad(set_to_none=True)
@@ -357,7 +357,7 @@ def _where_known(answer: Tensor, future: Tensor, known: Tensor | None) -> Tensor
 
 
 def _forecast(network: SimbaForecaster, batch: Batch) -> Tensor:
-    out: Tensor = network(batch.past, batch.step, batch.series, batch.mask)
+    out: Tensor = network(batch.past, batch.step, batch.series, batch.mask, batch.around)
     return out
 
 

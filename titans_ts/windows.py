@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .surroundings import Surroundings
+
 
 @dataclass(frozen=True)
 class Scaler:
@@ -69,6 +71,7 @@ class Batch(NamedTuple):
     series: Tensor  # (samples, 1)
     mask: Tensor | None  # (samples, lookback, 1), False where padded
     known: Tensor | None = None  # (samples, horizon, 1), False where the future was filled in
+    around: Tensor | None = None  # (samples, n_series, spans + 1) means of all series over parts of the past
 
 
 class Windows:
@@ -90,6 +93,8 @@ class Windows:
     observed : ndarray of bool (rows,), optional
         A window is left out if all rows that it forecasts were filled in, or the row before them, whose fill may know
         of them.
+    around : Surroundings, optional
+        Each window comes with means of all series' pasts.
 
     Raises
     ------
@@ -109,6 +114,7 @@ class Windows:
         last: np.ndarray,
         series: np.ndarray | None = None,
         observed: np.ndarray | None = None,
+        around: Surroundings | None = None,
     ) -> None:
         count = np.maximum(last - first - horizon + 1, 0)
         if not count.any():
@@ -124,6 +130,7 @@ class Windows:
         row_zero = np.cumsum(lengths + padding) - lengths  # where each series' row 0 lies in the flat vector
         device = values.device
         self.lookback, self.horizon = lookback, horizon
+        self._around = around
         self._flat, self._mask = values, None
         self._known = None if observed is None else torch.from_numpy(observed).to(device)
         if padding.any():
@@ -176,13 +183,15 @@ class Windows:
             mask = self._mask.unfold(0, self.lookback, 1)[position].unsqueeze(-1)
         if self._known is not None:
             known = self._known.unfold(0, length, 1)[position, self.lookback :].unsqueeze(-1)
+        step = self._step[series] + offset
         return Batch(
             past=rows[:, : self.lookback],
             future=rows[:, self.lookback :],
-            step=self._step[series] + offset,
+            step=step,
             series=self._series[series].unsqueeze(-1),
             mask=mask,
             known=known,
+            around=None if self._around is None else self._around.at(step),
         )
 
     def batches(self, size: int, most: int | None = None) -> Iterator[Batch]:

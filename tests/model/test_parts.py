@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from titans_ts.model.parts import Cycle, Dropout, FlattenHead, InstanceNorm, LinearPath, PatchEmbedding
+from titans_ts.model.parts import (
+    AcrossPath,
+    Cycle,
+    Dropout,
+    FlattenHead,
+    InstanceNorm,
+    LinearPath,
+    PatchEmbedding,
+    spans,
+)
 
 # float64 means of tens of values in another order.
 TOLERANCE = 1e-12
@@ -154,6 +163,38 @@ def test_linear_path_reads_the_level_where_it_has_weights_for_it() -> None:
     torch.testing.assert_close(path(z, series, level), expected)
     with pytest.raises(ValueError, match="`level` must be given"):
         path(z, series)
+
+
+def test_spans_double_going_back_and_end_with_the_whole() -> None:
+    assert spans(1) == [(0, 1), (0, 1)]
+    assert spans(6) == [(0, 1), (1, 2), (2, 4), (4, 6), (0, 6)]
+    assert spans(8) == [(0, 1), (1, 2), (2, 4), (4, 8), (0, 8)]
+
+
+def test_the_path_across_reads_levels_and_what_is_off_them() -> None:
+    path = AcrossPath(n_series=2, lookback=4, horizon=3).double()
+    nan = torch.nan
+    means = torch.tensor([[[5.0, 4.0, 2.5, 3.5], [nan, nan, nan, nan]]], dtype=torch.float64)
+    assert path.read(means).tolist() == [[1.5, 0.5, -1.0, 3.5, 0.0, 0.0, 0.0, 0.0]]
+    means = normal(3, 2, 4)
+    assert (path(means, torch.tensor([0, 1, 2])) == 0).all()
+    path.weight.copy_(normal(2, 8, 3, seed=1))
+    read = path.read(means)
+    expected = torch.stack([read[0] @ path.weight[0], read[1] @ path.weight[1], torch.zeros(3).double()])
+    torch.testing.assert_close(path(means, torch.tensor([0, 1, 2])), expected)
+
+
+def test_a_cycles_means_are_those_of_what_it_answers() -> None:
+    cycle, lookback = Cycle(n_series=3, period=5).double(), 7
+    with torch.no_grad():
+        cycle.profile.copy_(normal(3, 5))
+    step = torch.tensor([0, 3, 11, -4])
+    found = cycle.means(2, step, lookback, spans(lookback))
+    assert found.shape == (4, 2, len(spans(lookback)))
+    for number in range(2):
+        over = cycle(torch.full_like(step, number), step, lookback)
+        for part, (near, far) in enumerate(spans(lookback)):
+            torch.testing.assert_close(found[:, number, part], over[:, lookback - far : lookback - near].mean(1))
 
 
 def test_head_is_zero_at_first_and_still_learns() -> None:

@@ -179,21 +179,36 @@ def test_step_and_series_default_to_zero_and_the_order_of_channels() -> None:
 @pytest.mark.parametrize("scale_windows", [False, True])
 @pytest.mark.parametrize("own", [False, True])
 def test_an_error_in_normalised_windows_times_their_scale_is_the_error(scale_windows: bool, own: bool) -> None:
-    network = make(scale_windows=scale_windows, linear_per_series=own, linear_level=own)
+    network = make(scale_windows=scale_windows, linear_per_series=own, linear_level=own, linear_across=own)
+    around = None
     if own:
         assert network.linear is not None
         assert network.linear.own is not None
+        assert network.across is not None
         network.linear.own.normal_()
+        network.across.weight.normal_()
+        around = torch.randn(2, 3, len(network.across.spans))
     past, future = window(), torch.randn(2, HORIZON, CHANNELS)
     step, series = torch.tensor([3, 19]), torch.tensor([[2, 0, 1], [1, 1, 0]])
     mask = torch.ones_like(past, dtype=torch.bool)
     mask[1, :9, 0] = False
-    pair = network.normalised(past, future, step, series, mask)
+    pair = network.normalised(past, future, step, series, mask, around)
     missed = (pair.future - network.answer(pair.past, pair.mask, pair.series, pair.level)) * pair.std
-    close(missed.unflatten(0, (2, CHANNELS)).transpose(1, 2), future - network(past, step, series, mask))
+    close(missed.unflatten(0, (2, CHANNELS)).transpose(1, 2), future - network(past, step, series, mask, around))
     assert (pair.std == 1).all() != scale_windows
     # Centred: each sum of up to 24 float32 values near 1 is zero to rounding.
     assert pair.past.sum(-1).abs().max() < 1e-4
+
+
+def test_means_of_other_series_are_asked_for_by_their_shape() -> None:
+    network = make(linear_per_series=True, linear_across=True)
+    assert network.across is not None
+    with pytest.raises(ValueError, match=r"`around` must have shape .* got None; `Surroundings` makes it"):
+        network(window())
+    with pytest.raises(ValueError, match=r"`around` must have shape .* got \(2, 3, 1\)"):
+        network(window(), around=torch.zeros(2, 3, 1))
+    with pytest.raises(ValueError, match="`linear_across` must be set"):
+        make().without_cycle(None, torch.zeros(2, dtype=torch.int64))
 
 
 # Mask

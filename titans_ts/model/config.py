@@ -37,6 +37,9 @@ class ModelConfig:
     linear_level : bool
         Those weights also read the window's level, which the path otherwise only passes on: a series may return to its
         mean, and some do sooner than others.
+    linear_across : bool
+        Each series' forecast also reads what all series did over the window: a linear map of their means over spans
+        that double going back and of their levels, solved for at the start and fixed from then on.
     scale_windows : bool, optional
         Divide each window by its standard deviation, in what the network reads and in its loss, not only centre it.
         None lets `started_network` choose on validation; until then it is no.
@@ -76,6 +79,7 @@ class ModelConfig:
     linear_path: bool = True
     linear_per_series: bool = False
     linear_level: bool = False
+    linear_across: bool = False
     scale_windows: bool | None = None
     patch_len: int = 16
     stride: int = 8
@@ -118,6 +122,8 @@ class ModelConfig:
             raise ValueError("`linear_per_series` must be False where `linear_path` is: it adds to that path.")
         if self.linear_level and not self.linear_per_series:
             raise ValueError("`linear_level` must be False where `linear_per_series` is: it adds to those weights.")
+        if self.linear_across and not self.linear_per_series:
+            raise ValueError("`linear_across` must be False where `linear_per_series` is: each series has its own.")
         if self.mixer == "attention" and self.d_model // self.n_heads % 2:
             raise ValueError(f"`d_model` / `n_heads` must be even for attention, got {self.d_model // self.n_heads}.")
         if self.stride > self.patch_len:

@@ -74,6 +74,17 @@ class Cycle(nn.Module):
         # An embedding, because the gradient of plain indexing adds in an order that varies between CPU runs.
         return embedding(index, self.profile.view(-1, 1)).squeeze(-1)
 
+    def means(self, n_series: int, step: Tensor, lookback: int, parts: list[tuple[int, int]]) -> Tensor:
+        """Of each series' profile, over `parts` (near, far) of the `lookback` steps from `step` (samples,) on.
+
+        (samples, n_series, parts); each part lies from `far` steps before the end of the lookback to `near` before it.
+        """
+        steps = torch.arange(self.period + lookback, device=step.device) % self.period
+        total = pad(self.profile[:n_series, steps].double().cumsum(1), (1, 0))
+        begin = torch.arange(self.period, device=step.device) + lookback
+        means = [(total[:, begin - near] - total[:, begin - far]) / (far - near) for near, far in parts]
+        return torch.stack(means, dim=-1).transpose(0, 1).to(self.profile.dtype)[step % self.period]
+
 
 class LinearPath(nn.Module):
     """A linear map lookback -> horizon, zero at first; `closed_form_start` solves for it.
@@ -106,6 +117,39 @@ class LinearPath(nn.Module):
         if level is None:
             raise ValueError("`level` must be given: the linear path has weights for the windows' level.")
         return torch.cat([z, level], dim=-1)
+
+
+def spans(lookback: int) -> list[tuple[int, int]]:
+    """Parts of a window, from so many steps before its end back to so many: each twice the one before, then the whole.
+
+    (0, 1), (1, 2), (2, 4), (4, 8), ..., (., lookback), (0, lookback)
+    """
+    ends = [min(2**k, lookback) for k in range((lookback - 1).bit_length() + 1)]
+    return [*zip([0, *ends], ends, strict=False), (0, lookback)]
+
+
+class AcrossPath(nn.Module):
+    """A linear map from what all series did lately to each one's horizon, zero at first; training leaves it as it is.
+
+    Of each series it reads its mean over the window, and those over the window's `spans` less that.
+    """
+
+    weight: Tensor
+
+    def __init__(self, n_series: int, lookback: int, horizon: int) -> None:
+        super().__init__()
+        self.spans = spans(lookback)
+        self.n_inputs = n_series * len(self.spans)
+        self.register_buffer("weight", torch.zeros(n_series, self.n_inputs, horizon))
+
+    def read(self, means: Tensor) -> Tensor:
+        """Means (samples, n_series, spans) to what the weights are for, (samples, n_inputs); 0 where one is NaN."""
+        level = means[..., -1:]
+        return torch.cat([means[..., :-1] - level, level], dim=-1).nan_to_num(0.0).flatten(1)
+
+    def forward(self, means: Tensor, series: Tensor) -> Tensor:
+        """(samples, n_series, spans), (samples,) -> (samples, horizon); 0 for a series that has no weights."""
+        return _by_series(self.read(means), series, self.weight)
 
 
 def _by_series(z: Tensor, series: Tensor, weights: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from .config import ModelConfig
 from .einfft import EinFFT
 from .memory import NeuralMemory
 from .mixers import Attention, Mamba
-from .parts import Cycle, Dropout, FlattenHead, InstanceNorm, LinearPath, PatchEmbedding
+from .parts import AcrossPath, Cycle, Dropout, FlattenHead, InstanceNorm, LinearPath, PatchEmbedding
 
 MIXERS: dict[str, type[NeuralMemory | Attention | Mamba]] = {
     "memory": NeuralMemory,
@@ -58,6 +58,7 @@ class SimbaForecaster(nn.Module):
         self.linear = (
             LinearPath(config.lookback, config.horizon, own, config.linear_level) if config.linear_path else None
         )
+        self.across = AcrossPath(config.n_series, config.lookback, config.horizon) if config.linear_across else None
         self.embed = PatchEmbedding(*config.patching, config.d_model)
         self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
         self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
@@ -65,7 +66,12 @@ class SimbaForecaster(nn.Module):
         self.head = FlattenHead(config.n_tokens, config.d_model, config.horizon, config.dropout)
 
     def forward(
-        self, past: Tensor, step: Tensor | None = None, series: Tensor | None = None, mask: Tensor | None = None
+        self,
+        past: Tensor,
+        step: Tensor | None = None,
+        series: Tensor | None = None,
+        mask: Tensor | None = None,
+        around: Tensor | None = None,
     ) -> Tensor:
         """Forecast the steps after `past`.
 
@@ -78,6 +84,9 @@ class SimbaForecaster(nn.Module):
             Which series each channel is, in [0, n_series); 0, 1, ... if None.
         mask : Tensor of bool (batch, lookback, channels), optional
             False where a value is padding; all real if None.
+        around : Tensor (batch, n_series, spans), optional
+            Means of all series over parts of the window, as `Surroundings.at` has them; asked for where the series
+            read one another.
 
         Returns
         -------
@@ -86,21 +95,28 @@ class SimbaForecaster(nn.Module):
         Raises
         ------
         ValueError
-            If `past` has another lookback, or channels that `series` does not name.
+            If `past` has another lookback, or channels that `series` does not name, or `around` is missing where it is
+            asked for.
         """
-        x, profile, mask, numbers = self._samples(past, step, series, mask)
+        x, profile, mask, numbers = self._samples(past, step, series, mask, around)
         z, stats = self.norm(x, mask)
         y = self.norm.inverse(self.answer(z, mask, numbers, stats.mean / stats.std), stats) + profile
         return y.unflatten(0, (past.shape[0], -1)).transpose(1, 2)
 
     def normalised(
-        self, past: Tensor, future: Tensor, step: Tensor, series: Tensor, mask: Tensor | None
+        self,
+        past: Tensor,
+        future: Tensor,
+        step: Tensor,
+        series: Tensor,
+        mask: Tensor | None,
+        around: Tensor | None = None,
     ) -> NormalisedPair:
         """Past and future as the network sees them, where its loss is measured.
 
         Arguments as `forward` takes them; `future` (batch, horizon, channels).
         """
-        x, profile, mask, numbers = self._samples(past, step, series, mask)
+        x, profile, mask, numbers = self._samples(past, step, series, mask, around)
         z, stats = self.norm(x, mask)
         truth = (future.transpose(1, 2).flatten(0, 1) - profile - stats.mean) / stats.std
         return NormalisedPair(z, truth, stats.mean / stats.std, stats.std, mask, numbers)
@@ -117,11 +133,17 @@ class SimbaForecaster(nn.Module):
         return y if self.linear is None else y + self.linear(z, series, level)
 
     def _samples(
-        self, past: Tensor, step: Tensor | None, series: Tensor | None, mask: Tensor | None
+        self,
+        past: Tensor,
+        step: Tensor | None,
+        series: Tensor | None,
+        mask: Tensor | None,
+        around: Tensor | None,
     ) -> tuple[Tensor, Tensor | float, Tensor | None, Tensor | None]:
-        """One row per channel of a window: the past less its cycle, the cycle over the horizon, the mask, the series.
+        """One row per channel of a window: the past less its cycle, what is known of the horizon, the mask, the series.
 
-        The last is None where nothing in the network is of one series alone.
+        Known of the horizon are the cycle and what the other series say. The last is None where nothing in the network
+        is of one series alone.
         """
         config = self.config
         if past.ndim != 3 or past.shape[1] != config.lookback:
@@ -143,12 +165,27 @@ class SimbaForecaster(nn.Module):
                 )
             series = torch.arange(channels, device=past.device).expand(batch, -1)
         numbers = series.flatten()
-        if self.cycle is None:
-            return x, 0.0, mask, numbers
         if step is None:
             step = torch.zeros(batch, dtype=torch.int64, device=past.device)
-        over = self.cycle(numbers, step.repeat_interleave(channels), lookback + config.horizon)
-        return x - over[:, :lookback], over[:, lookback:], mask, numbers
+        ahead: Tensor | float = 0.0
+        if self.cycle is not None:
+            over = self.cycle(numbers, step.repeat_interleave(channels), lookback + config.horizon)
+            x, ahead = x - over[:, :lookback], over[:, lookback:]
+        if self.across is not None:
+            ahead = ahead + self.across(self.without_cycle(around, step).repeat_interleave(channels, 0), numbers)
+        return x, ahead, mask, numbers
+
+    def without_cycle(self, around: Tensor | None, step: Tensor) -> Tensor:
+        """Means of all series, less those of their cycles: (batch, n_series, spans), (batch,) -> the same."""
+        if self.across is None:
+            raise ValueError("`linear_across` must be set for the series to read one another.")
+        n_series, parts = self.config.n_series, self.across.spans
+        if around is None or around.shape != (len(step), n_series, len(parts)):
+            raise ValueError(
+                f"`around` must have shape (batch, n_series, spans) = {(len(step), n_series, len(parts))}, got "
+                f"{None if around is None else tuple(around.shape)}; `Surroundings` makes it."
+            )
+        return around if self.cycle is None else around - self.cycle.means(n_series, step, self.config.lookback, parts)
 
     def deep(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
         """The patched branch alone: (samples, lookback) -> (samples, horizon)."""
