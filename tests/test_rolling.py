@@ -135,3 +135,47 @@ def test_a_value_too_far_from_all_others_is_named():
     scaler = Scaler.fit(panel.values, panel.lengths, np.array([2, 2]))
     with pytest.raises(ValueError, match=r"series 'b' has 1e\+200 at 2, more than 1e\+15 deviations"):
         to_scale(panel, scaler)
+
+
+# Series that read one another
+
+
+def follower(rows: int = 600, lag: int = 2) -> pd.DataFrame:
+    """`b` does what `a` did `lag` hours before."""
+    rng = np.random.default_rng(0)
+    walk = np.zeros(rows + lag)
+    for t in range(1, rows + lag):
+        walk[t] = 0.9 * walk[t - 1] + rng.normal()
+    index = pd.date_range("2024-01-01", periods=rows, freq="h")
+    return pd.DataFrame({"a": 50 + walk[lag:], "b": 10 * walk[:rows]}, index=index)
+
+
+@pytest.fixture(scope="module")
+def across() -> TitansForecaster:
+    return tiny(horizon=4, lookback=12, max_epochs=0, linear_path="across").fit(follower()[:560])
+
+
+def test_one_that_follows_another_is_forecast_from_it(across):
+    seen, truth = follower()[:580], follower()["b"][580:582]  # where it goes in two hours, the other has been
+    np.testing.assert_allclose(across.predict(df=seen)["b"][:2], truth, rtol=0, atol=1)
+    alone = tiny(horizon=4, lookback=12, max_epochs=0, linear_path="per_series").fit(follower()[:560])
+    assert (alone.predict(df=seen)["b"][:2] - truth).abs().max() > 5
+
+
+def test_past_the_horizon_the_forecasts_of_others_are_read(across):
+    seen = follower()[:580]
+    expected = []
+    for _ in range(3):
+        expected.append(across.predict(df=seen))
+        seen = pd.concat([seen, expected[-1]])
+    pd.testing.assert_frame_equal(across.predict(11, follower()[:580]), pd.concat(expected)[:11], rtol=1e-4)
+
+
+def test_without_the_other_series_there_is_still_a_forecast_and_a_new_one_changes_nothing(across):
+    seen = follower()[:580]
+    both, alone = across.predict(9, seen), across.predict(9, seen[["b"]])
+    assert np.isfinite(alone).all().all()
+    assert (both["b"] - alone["b"]).abs().max() > 1
+    more = across.predict(9, seen.assign(c=np.arange(580.0)))
+    assert np.isfinite(more["c"]).all()
+    pd.testing.assert_frame_equal(more[["a", "b"]], both, rtol=1e-5)

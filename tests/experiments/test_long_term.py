@@ -129,11 +129,15 @@ def test_variants_differ_by_what_their_file_says(
         long_term.Variant.read(variants)
 
 
-def test_the_committed_ablation_changes_what_every_variant_names() -> None:
-    table = long_term.Table.read(EXPERIMENTS / "etth1.toml")
-    base, _ = table.configs(96, 96, 7, MEMORY, 0)
-    for variant in long_term.Variant.read(EXPERIMENTS / "ablation.toml"):
-        config, _ = table.configs(96, 96, 7, variant, 0)
+@pytest.mark.parametrize(
+    ("table", "variants"),
+    [("etth1", "ablation"), ("plain_etth1", "ablation_plain"), ("plain_etth2", "ablation_plain")],
+)
+def test_the_committed_ablations_change_what_every_variant_names(table: str, variants: str) -> None:
+    settings = long_term.Table.read(EXPERIMENTS / f"{table}.toml")
+    base, _ = settings.configs(96, 96, 7, MEMORY, 0)
+    for variant in long_term.Variant.read(EXPERIMENTS / f"{variants}.toml"):
+        config, _ = settings.configs(96, 96, 7, variant, 0)
         assert variant.model
         assert not variant.train
         assert all(getattr(base, name) != value == getattr(config, name) for name, value in variant.model.items())
