@@ -23,17 +23,20 @@ import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from sklearn.preprocessing import StandardScaler
 from stamp import commit, device_name
 
 import titans_ts
 from titans_ts.checks import find_device
-from titans_ts.datasets import Dataset, load_dataset
+from titans_ts.datasets import Dataset, Split, load_dataset
+from titans_ts.datasets.registry import find_spec
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.start import started_network
 from titans_ts.surroundings import Surroundings
@@ -179,14 +182,15 @@ def main(argv: list[str] | None = None) -> None:
     args = _arguments(argv)
     table = Table.read(args.table)
     device = find_device(args.device)
-    benchmark = Benchmark(load_dataset(table.dataset, root=args.root), device)
+    data = subset(table.dataset, args.subset) if args.subset else load_dataset(table.dataset, root=args.root)
+    benchmark = Benchmark(data, device)
     seeds = args.seeds or table.seeds
     stamp = {
         "device": device_name(device) + ("" if device.type == "cuda" else f", {torch.get_num_threads()} threads"),
         "versions": f"titans_ts {titans_ts.__version__}, torch {torch.__version__}, python {platform.python_version()}",
         "commit": commit(),
     }
-    out = args.out / f"{args.table.stem}.csv"
+    out = args.out / f"{args.table.stem}{'_subset' if args.subset else ''}.csv"
     mixers = args.mixers or ([] if args.variants else ["memory"])
     variants = [Variant.of_mixer(mixer) for mixer in mixers]
     if args.variants:
@@ -201,6 +205,21 @@ def main(argv: list[str] | None = None) -> None:
                     append(out, rows[-1])
     _print_table(rows, table.published)
     print(f"{len(rows)} rows appended to {out}")
+
+
+def subset(name: str, path: Path) -> Dataset:
+    """Some channels of a data set, all their rows, from a CSV that begins with the dates; its name says how many."""
+    spec = find_spec(name)
+    frame = pd.read_csv(path, index_col=0, parse_dates=True)
+    if unknown := sorted(set(frame.columns) - set(spec.channels)):
+        raise ValueError(f"{path} has the columns {unknown}, which are not in {spec.name}.")
+    if len(frame) != spec.rows:
+        raise ValueError(f"{path} must have the {spec.rows} rows of {spec.name}, got {len(frame)}.")
+    ends = (0, *spec.split)
+    split = Split(*(range(first, last) for first, last in pairwise(ends)))
+    scaler = StandardScaler().fit(frame.iloc[split.train])
+    count = f"{frame.shape[1]} of {len(spec.channels)} series"
+    return Dataset(frame.astype(float), f"{spec.name}, {count}", spec.freq, split, scaler)
 
 
 def run(
@@ -302,6 +321,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--mixers", nargs="+", choices=MIXERS, help="what mixes tokens (default: memory)")
     parser.add_argument("--variants", type=Path, help="a TOML of variants, in place of the mixers if none is named")
     parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA or a download")
+    parser.add_argument("--subset", type=Path, help="a CSV of some of the channels, all rows; its rows are apart")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the CSV")
     parser.add_argument("--device", help="cpu, cuda, ...; a GPU if there is one")
     parser.add_argument("--verbose", type=int, default=1, help="0 hides the progress bar")

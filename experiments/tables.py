@@ -16,6 +16,7 @@ from long_term import LOOKBACKS, RESULTS, Table
 
 HORIZONS = (96, 192, 336, 720)
 HERE = Path(__file__).parent
+PEERS, OURS = ("DLinear", "NHITS", "iTransformer", "PatchTST"), ("closed-form", "titans")
 Errors = dict[int, dict[int, tuple[float, float]]]  # horizon, seed: MSE and MAE
 
 
@@ -24,8 +25,12 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("tables", nargs="+", help="names of TOMLs beside this script, such as etth1")
     parser.add_argument("--columns", nargs="+", choices=LOOKBACKS, default=list(LOOKBACKS))
+    parser.add_argument("--quality", action="store_true", help="the time to each peer's error, in place of the tables")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the CSVs")
     args = parser.parse_args(argv)
+    if args.quality:
+        print("\n".join(time_to_quality([args.results / f"{name}.csv" for name in args.tables])))
+        return
     for name in args.tables:
         table = Table.read(HERE / f"{name}.toml")
         for column in args.columns:
@@ -59,6 +64,38 @@ def rendered(table: Table, column: str, found: dict[str, Errors]) -> list[str]:
         for name, (mse, mae) in table.published.items():
             cells = ["–"] * len(HORIZONS)
             lines.append("| " + " | ".join([f"{name} (as published)", *cells, short(mse, 3), short(mae, 3)]) + " |")
+    return lines
+
+
+def time_to_quality(paths: list[Path]) -> list[str]:
+    """The lines of a table: seconds to train each peer, and seconds of ours to an error no greater on the test rows.
+
+    Ours is the quickest row that is good enough: the closed-form start, or a trained network.
+    """
+    lines = [
+        "| data, horizon | peer | its MSE | seconds to train it | ours, MSE | seconds | times as quick |",
+        "|---" * 7 + "|",
+    ]
+    for path in paths:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["column"] == "i"]
+        for peer in rows:
+            if peer["model"] not in PEERS:
+                continue
+            enough = [
+                row
+                for row in rows
+                if row["model"] in OURS
+                and row["horizon"] == peer["horizon"]
+                and float(row["mse"]) <= float(peer["mse"])
+            ]
+            cells = ["–", "not reached", "–"]
+            if enough:
+                best = min(enough, key=lambda row: float(row["seconds"]))
+                ratio = float(peer["seconds"]) / float(best["seconds"])
+                cells = [f"{short(float(best['mse']))} ({best['model']})", best["seconds"], f"{ratio:.0f}"]
+            about = [f"{peer['dataset']}, {peer['horizon']}", peer["model"], short(float(peer["mse"])), peer["seconds"]]
+            lines.append("| " + " | ".join([*about, *cells]) + " |")
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import long_term
 import numpy as np
@@ -141,6 +142,46 @@ def test_the_committed_ablations_change_what_every_variant_names(table: str, var
         assert variant.model
         assert not variant.train
         assert all(getattr(base, name) != value == getattr(config, name) for name, value in variant.model.items())
+
+
+def test_a_subset_is_named_as_one_and_kept_apart(small_subset: Path, tmp_path: Path) -> None:
+    data = long_term.subset("electricity", small_subset)
+    assert data.name == "electricity, 2 of 321 series"
+    assert data.frame.shape == (26304, 2)
+    assert (len(data.split.train), len(data.split.test)) == (int(0.7 * 26304), int(0.2 * 26304))
+    np.testing.assert_allclose(data.scaler.mean_, data.frame.to_numpy()[data.split.train].mean(0))
+    arguments = ["--subset", str(small_subset), "--out", str(tmp_path), "--verbose", "0"]
+    table = tmp_path / "tiny.toml"
+    table.write_text(
+        'dataset = "electricity"\nhorizons = [6]\nseeds = [0]\n[model]\nd_model = 8\n[train]\nmax_epochs = 0\n'
+    )
+    long_term.main([str(table), *arguments])
+    assert not (tmp_path / "tiny.csv").exists()
+    with (tmp_path / "tiny_subset.csv").open() as file:
+        assert {row["dataset"] for row in csv.DictReader(file)} == {"electricity, 2 of 321 series"}
+
+
+@pytest.fixture
+def small_subset(tmp_path: Path) -> Path:
+    """Two clients of electricity, made up."""
+    index = pd.date_range("2016-07-01 02:00", periods=26304, freq="h", name="date")
+    values = np.random.default_rng(0).normal(size=(26304, 2))
+    path = tmp_path / "two.csv"
+    pd.DataFrame(values, index, ["0", "OT"]).to_csv(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.rename(columns={"0": "999"}), r"columns \['999'\], which are not in electricity"),
+        (lambda frame: frame[:-1], "must have the 26304 rows of electricity, got 26303"),
+    ],
+)
+def test_what_is_no_subset_is_refused(small_subset: Path, change: Any, message: str) -> None:
+    change(pd.read_csv(small_subset, index_col=0)).to_csv(small_subset)
+    with pytest.raises(ValueError, match=message):
+        long_term.subset("electricity", small_subset)
 
 
 def test_a_horizon_can_refine_the_training(table: Path) -> None:

@@ -40,6 +40,31 @@ def test_means_over_seeds_and_horizons_gaps_and_rows_measured_again(
     ]
 
 
+def test_the_time_to_a_peers_error_is_that_of_the_quickest_row_that_is_good_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "etth1.csv").write_text(
+        """dataset,model,column,horizon,seed,mse,seconds
+ETTh1,closed-form,i,96,0,0.41,0.5
+ETTh1,titans,i,96,0,0.39,20.0
+ETTh1,titans,i,96,1,0.40,25.0
+ETTh1,titans,iii,96,0,0.30,0.1
+ETTh1,simba-none,i,96,0,0.30,0.1
+ETTh1,DLinear,i,96,0,0.42,100.0
+ETTh1,NHITS,i,96,0,0.40,90.0
+ETTh1,PatchTST,i,96,0,0.38,300.0
+ETTh1,DLinear,i,192,0,0.50,100.0
+"""
+    )
+    tables.main(["etth1", "--quality", "--results", str(tmp_path)])
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| ETTh1, 96 | DLinear | .4200 | 100.0 | .4100 (closed-form) | 0.5 | 200 |",
+        "| ETTh1, 96 | NHITS | .4000 | 90.0 | .3900 (titans) | 20.0 | 4 |",
+        "| ETTh1, 96 | PatchTST | .3800 | 300.0 | – | not reached | – |",
+        "| ETTh1, 192 | DLinear | .5000 | 100.0 | – | not reached | – |",
+    ]
+
+
 def test_the_readme_shows_what_the_committed_csvs_hold() -> None:
     readme = (tables.HERE.parent / "README.md").read_text()
     for name in ("etth1", "etth2"):
