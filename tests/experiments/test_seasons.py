@@ -1,0 +1,96 @@
+"""Cross-validation over blocks of rows, on a small set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import seasons
+from sklearn.preprocessing import StandardScaler
+
+from titans_ts.datasets import Dataset, Split
+
+TOML = """
+dataset = "ETTh1"
+horizons = [6]
+seeds = [0]
+
+[model]
+linear_per_series = true
+linear_level = true
+linear_across = true
+d_model = 4
+n_layers = 1
+
+[train]
+max_epochs = 0
+"""
+ROWS = 1200  # of train and validation
+
+
+def data(changed: slice) -> Dataset:
+    """Two noisy days, of which some rows are other ones."""
+    index = pd.date_range("2024-01-01", periods=ROWS + 300, freq="h", name="date")
+    rng = np.random.default_rng(0)
+    values = np.sin(np.arange(len(index)) * 2 * np.pi / 24)[:, None] + rng.normal(size=(len(index), 2))
+    values[changed] = np.random.default_rng(1).normal(size=values[changed].shape)
+    split = Split(range(900), range(900, ROWS), range(ROWS, ROWS + 300))
+    scaler = StandardScaler().fit(np.array([[-1.0, -1.0], [1.0, 1.0]]))  # the same whatever was changed
+    scaler.feature_names_in_ = np.array(["a", "b"], dtype=object)
+    return Dataset(pd.DataFrame(values, index, ["a", "b"]), "ETTh1", "h", split, scaler)
+
+
+def lines(
+    changed: slice,
+    arguments: list[str],
+    table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> list[str]:
+    monkeypatch.setattr(seasons, "load_dataset", lambda name, root: data(changed))
+    seasons.main([str(table), *arguments])
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(TOML)
+    return path
+
+
+NOTHING, TEST, LAST, THIRD = slice(0), slice(ROWS, None), slice(900, ROWS), slice(600, 900)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_no_block_reads_test_rows(forward: bool, table: Path, monkeypatch, capsys) -> None:
+    arguments = ["--forward"] if forward else []
+    before = lines(NOTHING, arguments, table, monkeypatch, capsys)
+    assert [line.split(":")[0] for line in before[:-2]] == [
+        f"rows {first:>6} to {first + 300:>6}" for first in range(300 if forward else 0, ROWS, 300)
+    ]
+    assert before[-2].startswith("ETTh1 96->6 titans, mean: start ")
+    assert lines(TEST, arguments, table, monkeypatch, capsys) == before
+
+
+def test_forward_nothing_is_learned_from_what_comes_later(table: Path, monkeypatch, capsys) -> None:
+    before = lines(NOTHING, ["--forward"], table, monkeypatch, capsys)
+    after = lines(LAST, ["--forward"], table, monkeypatch, capsys)
+    assert before[:2] == after[:2]
+    assert before[2] != after[2]
+
+
+def test_otherwise_a_block_is_judged_by_what_the_others_taught(table: Path, monkeypatch, capsys) -> None:
+    before, after = (lines(changed, [], table, monkeypatch, capsys) for changed in (NOTHING, THIRD))
+    assert all(a != b for a, b in zip(before[:4], after[:4], strict=True))
+
+
+def test_variants_are_run_one_after_the_other(table: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    starts = Path(seasons.__file__).parent / "starts.toml"
+    found = lines(NOTHING, ["--forward", "--variants", str(starts)], table, monkeypatch, capsys)
+    names = [line.split(",mean")[0].split(", mean")[0] for line in found if ", mean" in line]
+    assert names == [
+        f"ETTh1 96->6 {name}" for name in ("one path for all", "own path", "own path, level", "own path, level, others")
+    ]
