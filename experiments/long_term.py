@@ -38,7 +38,7 @@ from titans_ts.checks import find_device
 from titans_ts.datasets import Dataset, Split, load_dataset
 from titans_ts.datasets.registry import find_spec
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.start import started_network
+from titans_ts.start import restarted_network, started_network
 from titans_ts.surroundings import Surroundings
 from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Windows, profiles
@@ -195,11 +195,13 @@ def main(argv: list[str] | None = None) -> None:
     variants = [Variant.of_mixer(mixer) for mixer in mixers]
     if args.variants:
         variants += Variant.read(args.variants)
-    rows = []
+    rows, starts = [], Starts()
     for lookback in dict.fromkeys(LOOKBACKS[column] for column in args.columns):
         columns = [column for column in args.columns if LOOKBACKS[column] == lookback]
         for horizon, variant, seed in product(args.horizons or table.horizons, variants, seeds):
-            for row in run(benchmark, table, columns, lookback, horizon, variant, seed, done(out), args.verbose):
+            for row in run(
+                benchmark, table, columns, lookback, horizon, variant, seed, done(out), args.verbose, starts
+            ):
                 rows.append({**row, **stamp})
                 if os.environ.get("RANK", "0") == "0":  # torchrun's other processes have the same rows
                     append(out, rows[-1])
@@ -232,6 +234,7 @@ def run(
     seed: int,
     held: set[Key],
     verbose: int,
+    starts: Starts,
 ) -> Iterator[dict[str, Any]]:
     """Train one network and score it, unless the CSV `held` it; before it seasonal naive and the closed-form start."""
     model_config, train_config = table.configs(horizon, lookback, benchmark.n_series, variant, seed)
@@ -261,9 +264,7 @@ def run(
         for column in missing
     }
 
-    begun = time.perf_counter()
-    network = started_network(model_config, train, validation, benchmark.profile(model_config.cycle), seed)
-    seconds = time.perf_counter() - begun
+    network, seconds = starts.network(benchmark, model_config, train, validation, seed)
     if variant.model.keys() <= {"mixer"} and not variant.train and model_config.linear_path:
         known = {key[:4] for key in held}
         for column, test in tests.items():
@@ -283,6 +284,24 @@ def run(
     )
     for column, test in tests.items():
         yield _row(shared, variant.name, column, errors(network, test), seconds)
+
+
+class Starts:
+    """The closed-form start, solved for once for all seeds that follow one another."""
+
+    def __init__(self) -> None:
+        self._last: tuple[ModelConfig, SimbaForecaster, float] | None = None
+
+    def network(
+        self, benchmark: Benchmark, config: ModelConfig, train: Windows, validation: Windows, seed: int
+    ) -> tuple[SimbaForecaster, float]:
+        """A new network at its start, and the seconds that took when it was solved for."""
+        if self._last is None or self._last[0] != config:
+            begun = time.perf_counter()
+            solved = started_network(config, train, validation, benchmark.profile(config.cycle), seed)
+            self._last = config, solved, time.perf_counter() - begun
+        _, solved, seconds = self._last
+        return restarted_network(solved, seed), seconds
 
 
 def _row(shared: dict[str, Any], model: str, column: str, found: tuple[float, float], seconds: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.start import RIDGE_UNVALIDATED, RIDGES, closed_form_start, started_network
+from titans_ts.start import RIDGE_UNVALIDATED, RIDGES, closed_form_start, restarted_network, started_network
 from titans_ts.surroundings import Surroundings
 from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Windows, profiles
@@ -447,6 +447,22 @@ def test_whether_the_profile_helps_is_told_by_the_weights_that_are_kept() -> Non
         assert errors[1] <= errors[0] * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("scale_windows", [False, True, None])
+def test_a_network_started_again_is_as_if_it_had_been_started_with_that_seed(scale_windows: bool | None) -> None:
+    values = following(400, 2)
+    train, validation = with_surroundings(values)
+    profile = torch.from_numpy(profiles(np.concatenate(values), np.full(3, 400), np.zeros(3, int), np.full(3, 300), 5))
+    config = make(
+        n_series=3, cycle=5, scale_windows=scale_windows, mixer="memory", linear_per_series=True, linear_across=True
+    )
+    first, second = (started_network(config, train, validation, profile, seed) for seed in (1, 2))
+    again = restarted_network(first, 2)
+    assert again.config == second.config
+    for (name, value), expected in zip(again.state_dict().items(), second.state_dict().values(), strict=True):
+        assert torch.equal(value, expected), name
+    assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
 # What the other series say
 
 
@@ -508,6 +524,22 @@ def test_a_series_that_follows_another_is_told_by_it(scale_windows: bool, cycle:
     assert list(before) == ["across.weight"]
     fit_network(across, train, validation, TrainConfig(max_epochs=1, batch_size=64, start_is_candidate=False))
     assert torch.equal(across.state_dict()["across.weight"], before["across.weight"])
+
+
+def test_levels_of_others_are_left_out_where_they_mislead() -> None:
+    """Two levels that rose together in the training rows and part in the validation rows; what is fast goes on."""
+    n = 1200
+    rng = np.random.default_rng(0)
+    fast = rng.normal(size=n + 1)
+    level = np.concatenate([np.linspace(-3, 3, 3 * n // 4), np.full(n - 3 * n // 4, 3.0)])
+    other = np.concatenate([np.linspace(-3, 3, 3 * n // 4), np.linspace(3, -9, n - 3 * n // 4)])
+    train, validation = with_surroundings([level + fast[:-1], other + fast[1:]])  # the first does as the second did
+    network = SimbaForecaster(make(n_series=2, linear_per_series=True, linear_across=True)).eval()
+    closed_form_start(network, train, validation)
+    assert network.across is not None
+    read = network.across.weight.abs().amax(-1)[0].unflatten(0, (2, -1))  # by the first series: (n_series, spans)
+    assert (read[:, -1] == 0).all()
+    assert read[1, 0] > 0.5
 
 
 def test_series_that_say_nothing_of_one_another_are_left_alone_or_nearly() -> None:

@@ -26,6 +26,7 @@ from .windows import Batch, Windows
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 BATCH, MOST_WINDOWS = 4096, 2**16  # windows read at a time, and in all
 MOST_OWN_WINDOWS = 2**18  # the same in all, for weights of each series' own
+STARTED = ("cycle", "linear", "across")  # the parts of a network that the start sets
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
@@ -36,6 +37,10 @@ class _Moments(NamedTuple):
     xy: Tensor  # (n_series, inputs, horizon)
     yy: Tensor  # (n_series,)
     n: int  # entries of y, of all series
+
+    def reading(self, inputs: Tensor) -> _Moments:
+        """Those of some of the inputs."""
+        return self._replace(xx=self.xx[:, inputs][:, :, inputs], xy=self.xy[:, inputs])
 
     def together(self, inputs: int) -> _Moments:
         """Those of all series as one, and of the first `inputs`."""
@@ -72,6 +77,15 @@ def started_network(
         network = network.to(train.device).eval()
         started.append((closed_form_start(network, train, validation, profile), network))
     return min(started, key=lambda pair: pair[0])[1]
+
+
+def restarted_network(network: SimbaForecaster, random_state: int) -> SimbaForecaster:
+    """A new network at the start of another, as `started_network` would make it with this `random_state`."""
+    with seeded(random_state, network.persistent.device):
+        new = SimbaForecaster(network.config)
+    started = {name: value for name, value in network.state_dict().items() if name.partition(".")[0] in STARTED}
+    new.load_state_dict(started, strict=False)
+    return new.to(network.persistent.device).eval()
 
 
 @torch.no_grad()
@@ -172,7 +186,8 @@ def _solve_across(
     """The error, and the weights (n_series, inputs, horizon) of what all series say about what is left of each.
 
     Left by the linear path, in the data's own scale. The inputs are brought to one scale, so that the ridge treats them
-    alike.
+    alike. Levels drift together for other reasons than that one tells of another, so the least validation error decides
+    whether they are read at all.
     """
 
     def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -189,7 +204,13 @@ def _solve_across(
     scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
     moments, judge = (m._replace(xx=m.xx / scale / scale.mT, xy=m.xy / scale) for m in (moments, judge))
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
-    error, weight = _shrunk(moments, judge, torch.zeros_like(moments.xy), ridges)
+    inputs = torch.arange(across.n_inputs, device=scale.device)
+    found = []
+    for read_by in (inputs, inputs[across.is_deviation(inputs)]):
+        some, some_judge = (m.reading(read_by) for m in (moments, judge))
+        error, weight = _shrunk(some, some_judge, torch.zeros_like(some.xy), ridges)
+        found.append((error, torch.zeros_like(moments.xy).index_copy(1, read_by, weight)))
+    error, weight = min(found, key=lambda candidate: candidate[0])
     return error, weight / scale
 
 

@@ -147,6 +147,10 @@ class AcrossPath(nn.Module):
         level = means[..., -1:]
         return torch.cat([means[..., :-1] - level, level], dim=-1).nan_to_num(0.0).flatten(1)
 
+    def is_deviation(self, inputs: Tensor) -> Tensor:
+        """Whether each of these inputs is what a span is off a level, not a level."""
+        return inputs % len(self.spans) != len(self.spans) - 1
+
     def forward(self, means: Tensor, series: Tensor) -> Tensor:
         """(samples, n_series, spans), (samples,) -> (samples, horizon); 0 for a series that has no weights."""
         return _by_series(self.read(means), series, self.weight)
