@@ -1,8 +1,8 @@
 """Triton kernels of a memory of one matrix; equations and letters as in `chunkwise`, the shape of tiles and of the work
 and what is carried as in `triton_deep`.
 
-A state is a packed row of float32: V (DP, DP), then S, both (out, in). Their rows never meet before the answers, so the
-forward may give each block of VP rows to a program of its own.
+A state is a packed row of float32: V (DP, DP), then S, both (out, in). Their rows never meet before the answers, nor do
+those of their gradients, so what walks may give each block of VP rows to a program of its own.
 """
 
 import triton
@@ -103,32 +103,45 @@ def forward(
 
 @triton.jit(do_not_specialize=["BH", "H", "T", "N", "offset", "chunk_size", "group", "groups", "programs"])
 def backward(
-    q, k, v, A_at, table_at, start, chunk_start, init, saved, dy, dfinal,
+    q, k, v, A_at, table_at, start, chunk_start, init, saved, walked, dy, dfinal,
     dq, dk, dv, dA_at, dtable_at, dstart, dchunk_start, dinit, scratch,
     BH, H, T, N, offset, chunk_size, group, groups, programs,
     q_b, q_t, q_h, k_b, k_t, k_h, v_b, v_t, v_h, dy_b, dy_t, dy_h,
     D: tl.constexpr, DP: tl.constexpr, C: tl.constexpr,
-    SHARED: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    SHARED: tl.constexpr, WALKS: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """As `triton_deep.backward`."""
+    """As `triton_deep.backward`; where another WALKS, its groups are the programs' to share, and it writes the rest.
+
+    `walked` is what `backward_walk` saved.
+    """
     WEIGHTS: tl.constexpr = DP * DP
     STATE: tl.constexpr = 2 * WEIGHTS
     pid = tl.cast(tl.program_id(0), tl.int64)
     scratch += pid * group * STATE
     lane = tl.arange(0, C)
-    for bh in range(pid, BH, programs):
+    items = BH
+    if not WALKS:
+        items = BH * groups
+    for item in range(pid, items, programs):
+        bh, first_i, last_i = item, tl.cast(0, tl.int64), tl.cast(groups, tl.int64)
+        if not WALKS:
+            bh, first_i = item // groups, item % groups
+            last_i = first_i + 1
         b_, h = bh // H, bh % H
         q_at, k_at, v_at = q + b_ * q_b + h * q_h, k + b_ * k_b + h * k_h, v + b_ * v_b + h * v_h
         dy_at, row = dy + b_ * dy_b + h * dy_h, (b_ * T * H + h) * D
         dV, dS = tl.zeros((DP, DP), tl.float32), tl.zeros((DP, DP), tl.float32)
-        if dfinal is not None:
+        if not WALKS:
+            at = walked + (bh * groups + groups - 1 - first_i) * STATE
+            dV, dS = tl.load(tile(at, DP, DP)), tl.load(tile(at + WEIGHTS, DP, DP))
+        elif dfinal is not None:
             at = dfinal + bh * (STATE + WEIGHTS)
             dV, dS = tl.load(tile(at, DP, DP)), tl.load(tile(at + WEIGHTS, DP, DP))
 
         begin = start
         if start is not None:
             begin += (h if SHARED else bh) * STATE
-        for i in range(0, groups):
+        for i in range(first_i, last_i):
             g = groups - 1 - i
             first_segment = g * group
             last_segment = tl.minimum(first_segment + group, N)
@@ -186,7 +199,8 @@ def backward(
                 dD_n = -tl.sum(keys.to(tl.float32) * by_s, axis=0)
                 dkeys -= A_n[None, :] * by_v + D_n[None, :] * by_s
                 de -= A_n[None, :] * dot(dV_, keys, DOT, PRECISION) + D_n[None, :] * dot(dS_, keys, DOT, PRECISION)
-                store_columns(dv + row, -2 * de, first, count, H * D, D, C, DP)
+                if WALKS:
+                    store_columns(dv + row, -2 * de, first, count, H * D, D, C, DP)
                 de = (2 * de).to(DOT)
                 dkeys = add_dot(dkeys, tl.trans(begun), de, DOT, PRECISION)
                 store_columns(dk + row, dkeys, first, count, H * D, D, C, DP)
@@ -202,23 +216,98 @@ def backward(
                 if dfinal is not None:
                     at = dfinal + bh * (STATE + WEIGHTS) + STATE
                     dbegun += tl.load(tile(at, DP, DP), mask=c == N - 1, other=0.0)
-                if chunk_start is not None:
+                if WALKS and chunk_start is not None:
                     here = c == 0
                     tl.store(tile(dchunk_start + bh * WEIGHTS, DP, DP), dbegun, mask=here)
                     dbegun = tl.where(here, 0.0, dbegun)
                 dV += dbegun
-                if init is not None:
+                if WALKS and init is not None:
                     to = tile(dinit + pid * WEIGHTS, DP, DP)
                     tl.store(to, tl.load(to) + add_dot(dbegun, dout, queryT, DOT, PRECISION))
             tl.debug_barrier()  # the scratch is written anew
 
-        if start is not None:
+        if WALKS and start is not None:
             to = dstart + (pid if SHARED else bh) * STATE
             if SHARED:
                 dV += tl.load(tile(to, DP, DP))
             tl.store(tile(to, DP, DP), dV)
             if not SHARED:
                 tl.store(tile(to + WEIGHTS, DP, DP), dS)
+
+
+@triton.jit(do_not_specialize=["H", "T", "N", "offset", "chunk_size", "group", "groups"])
+def backward_walk(
+    q, k, A_at, table_at, start, chunk_start, init, dy, dfinal, dv, dstart, dchunk_start, dinit, walked,
+    H, T, N, offset, chunk_size, group, groups,
+    q_b, q_t, q_h, k_b, k_t, k_h, dy_b, dy_t, dy_h,
+    D: tl.constexpr, DP: tl.constexpr, VP: tl.constexpr, C: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The part of the backward that no segment can do before the next: dv and the gradients of the states.
+
+    It needs no state, for a linear memory's surprise is linear in it. Those after each group's last segment go to
+    `walked` (BH, groups, STATE); `dstart` and `dinit` have a row for each of BH. program_id(0) counts blocks of rows
+    quickest.
+    """
+    WEIGHTS: tl.constexpr = DP * DP
+    STATE: tl.constexpr = 2 * WEIGHTS
+    BLOCKS: tl.constexpr = DP // VP
+    pid = tl.cast(tl.program_id(0), tl.int64)
+    feature = (pid % BLOCKS) * VP
+    bh = pid // BLOCKS
+    b_, h = bh // H, bh % H
+    dV, dS, dI = tl.zeros((VP, DP), tl.float32), tl.zeros((VP, DP), tl.float32), tl.zeros((VP, DP), tl.float32)
+    if dfinal is not None:
+        dfinal += bh * (STATE + WEIGHTS) + feature * DP
+        dV, dS = tl.load(tile(dfinal, VP, DP)), tl.load(tile(dfinal + WEIGHTS, VP, DP))
+    q += b_ * q_b + h * q_h
+    k += b_ * k_b + h * k_h
+    dy += b_ * dy_b + h * dy_h + feature
+    dv += (b_ * T * H + h) * D + feature
+    lane = tl.arange(0, C)
+
+    for i in range(0, groups):
+        g = groups - 1 - i
+        to = walked + (bh * groups + g) * STATE + feature * DP
+        tl.store(tile(to, VP, DP), dV)
+        tl.store(tile(to + WEIGHTS, VP, DP), dS)
+        last_segment = tl.minimum((g + 1) * group, N)
+        for j in range(0, last_segment - g * group):
+            c = last_segment - 1 - j
+            first, count = segment(c, T, offset, chunk_size)
+            table = table_at + (bh * N + c) * 4 * C + lane
+            b, a = tl.load(table), tl.load(table + C)
+            A = tl.load(tile(A_at + (bh * N + c) * C * C, C, C))
+            b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
+            keysT = load_rows(k, first, count, k_t, D, C, DP)
+            keys = tl.trans(keysT)
+            queryT = load_rows(q, first, count, q_t, D, C, DP)
+            dout = tl.trans(load_rows(dy, first, count, dy_t, D - feature, C, VP))
+
+            de = -dot(dout, A * dot(queryT, keys, DOT, PRECISION), DOT, PRECISION)
+            dV_, dS_ = dV.to(DOT), dS.to(DOT)
+            de -= A_n[None, :] * dot(dV_, keys, DOT, PRECISION) + D_n[None, :] * dot(dS_, keys, DOT, PRECISION)
+            store_columns(dv, -2 * de, first, count, H * D, D - feature, C, VP)
+            dout_ = dout.to(tl.float32)
+            dS = add_dot(e_n * dS + a_n * dV, a[None, :] * dout_, queryT, DOT, PRECISION)
+            dV = add_dot(b_n * dV, b[None, :] * dout_, queryT, DOT, PRECISION)
+            dbegun = dot((2 * de).to(DOT), keysT, DOT, PRECISION)
+            if dfinal is not None:
+                dbegun += tl.load(tile(dfinal + STATE, VP, DP), mask=c == N - 1, other=0.0)
+            if chunk_start is not None:
+                here = c == 0
+                tl.store(tile(dchunk_start + bh * WEIGHTS + feature * DP, VP, DP), dbegun, mask=here)
+                dbegun = tl.where(here, 0.0, dbegun)
+            dV += dbegun
+            if init is not None:
+                dI += add_dot(dbegun, dout, queryT, DOT, PRECISION)
+
+    if start is not None:
+        to = dstart + bh * STATE + feature * DP
+        tl.store(tile(to, VP, DP), dV)
+        tl.store(tile(to + WEIGHTS, VP, DP), dS)
+    if init is not None:
+        tl.store(tile(dinit + bh * WEIGHTS + feature * DP, VP, DP), dI)
 
 
 @triton.jit

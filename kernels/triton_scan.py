@@ -3,7 +3,7 @@
 Peak memory, beside inputs, outputs and their gradients, for a chunk of C lanes (chunk_size padded to a power of two, at
 least 16): a float32 state (two matrices a layer) every `group` chunks a head, `group` about the root of the number of
 chunks; in the backward, 4 (3 C + 11) bytes a token and head for the gates' tables and gradients, and `group` states a
-program, of which a GPU runs a few hundred.
+program, of which a GPU runs a few hundred. Where a linear memory's backward is split, as much again as the saved states.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Launch:
     group : int
         Segments from one saved state to the next; 0 chooses by length.
     split : bool
-        A pass that walks and a parallel one that answers, instead of one that does both.
+        A pass that walks and a parallel one that answers, instead of one that does both; in the backward of a linear
+        memory too.
     block : int
         Rows of a linear memory that a program of the forward takes, at most its width.
     """
@@ -318,25 +319,42 @@ def _memory_scan_backward(
     dfinal = None if dfinal is None else dfinal.contiguous()
     dq, dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3))
     dgates = [_floats(q, B, T, H) for _ in range(3)]
-    programs = H * min(B, max(1, _resident(q.device, plan.launch.backward_warps) // H))
+    walks_apart = depth == 1 and plan.launch.split and plan.groups > 1
+    resident = _resident(q.device, plan.launch.backward_warps)
+    programs = H * min(B, max(1, resident // H))
+    if walks_apart:
+        programs = min(plan.heads * plan.groups, resident)
+    rows = plan.heads if walks_apart else programs  # of gradients that are added up over the batch
     dstart, dchunk_start, dinit = (
         _floats(q, 0) if x is None else torch.empty_like(x) for x in (start, chunk_start, init)
     )
     if shared:
-        dstart = _floats(q, programs, 2 * weights).zero_()
+        dstart = _floats(q, rows, 2 * weights).zero_()
     if init is not None:
-        dinit = _floats(q, programs, weights).zero_()
+        dinit = _floats(q, rows, weights).zero_()
     scratch = _floats(q, programs, plan.group, 2 * weights)
     with _on(q.device), _safe_products(q.device, plan.launch.backward_warps) as options:
         A, table = _gate_tables(gates, plan, chunk_size, offset)
         dA, dtable, S = torch.empty_like(A), torch.empty_like(table), torch.empty_like(A)
         kernel = triton_linear.backward if depth == 1 else triton_deep.backward
+        walked: list[Tensor | None] = [None] if depth == 1 else []
+        if walks_apart:
+            block = min(plan.launch.block, plan.width)
+            walked = [_floats(q, plan.heads, plan.groups, 2 * weights)]
+            triton_linear.backward_walk[(plan.width // block * plan.heads,)](
+                q, k, A, table, start, chunk_start, init, dy, dfinal, dv, dstart, dchunk_start, dinit, *walked,
+                H, T, plan.segments, offset, chunk_size, plan.group, plan.groups,
+                *q.stride()[:3], *k.stride()[:3], *dy.stride()[:3],
+                D=D, DP=plan.width, VP=block, C=plan.lanes, **plan.arithmetic,
+                num_warps=plan.launch.warps, num_stages=1, maxnreg=REGISTERS, **options,
+            )  # fmt: skip
         kernel[(programs,)](
-            q, k, v, A, table, start, chunk_start, init, saved, dy, dfinal,
+            q, k, v, A, table, start, chunk_start, init, saved, *walked, dy, dfinal,
             dq, dk, dv, dA, dtable, dstart, dchunk_start, dinit, scratch,
             plan.heads, H, T, plan.segments, offset, chunk_size, plan.group, plan.groups, programs,
             *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *dy.stride()[:3],
-            D=D, DP=plan.width, **({} if depth == 1 else {"EP": plan.hidden}), C=plan.lanes, SHARED=shared,
+            D=D, DP=plan.width, **({"WALKS": not walks_apart} if depth == 1 else {"EP": plan.hidden}), C=plan.lanes,
+            SHARED=shared,
             **plan.arithmetic,
             num_warps=plan.launch.backward_warps, num_stages=1, maxnreg=REGISTERS, **options,
         )  # fmt: skip

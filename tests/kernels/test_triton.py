@@ -560,7 +560,8 @@ def test_every_launch_computes_the_same(
 ) -> None:
     inputs = make(T=11, D=17, depth=depth, offset=offset)
     expected = everything(inputs, chunk_size=4, decay_to=decay_to)
-    for launch in (Launch(group=1, block=16), Launch(group=2), Launch(group=2, split=True, block=16)):
+    split = (Launch(group=group, split=True, block=16) for group in (1, 2))
+    for launch in (Launch(group=1, block=16), Launch(group=2), *split):
         with triton_scan.forced(launch):
             values = everything(inputs, chunk_size=4, decay_to=decay_to)
         assert_equal(values, expected, tolerance=ROUNDING, smallest_scale=SMALLEST_SCALE)

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -40,10 +40,11 @@ class Case:
     chunk_size: int
     capability: int
     full: bool = False  # from a state in mid-chunk and towards `init`, not from the shared weights towards zero
+    split: bool = False  # one pass that walks and one that answers
 
     def __str__(self) -> str:
         what = f"{self.kernel}-{self.depth}-{self.dtype}-{self.D}x{self.chunk_size}-sm{self.capability}"
-        return what + ("-full" if self.full else "")
+        return what + ("-full" if self.full else "") + ("-split" if self.split else "")
 
 
 # Seconds each.
@@ -57,6 +58,9 @@ SAMPLE = [
     Case("backward", 1, "float32", 16, 16, 86),
     Case("backward", 1, "bfloat16", 64, 16, 90),
     Case("backward", 1, "float16", 32, 32, 80, full=True),
+    Case("backward", 1, "bfloat16", 32, 16, 86, split=True),
+    Case("backward_walk", 1, "bfloat16", 64, 16, 90, split=True),
+    Case("backward_walk", 1, "float32", 64, 64, 86, full=True, split=True),
     Case("forward", 2, "float32", 16, 16, 86),
     Case("forward", 2, "bfloat16", 64, 64, 90),
     Case("forward", 2, "bfloat16", 64, 64, 86, full=True),
@@ -72,6 +76,13 @@ GRID = [
         ("forward", "backward"),
     )
     if depth == 1 or D <= 64
+]  # fmt: skip
+GRID += [
+    Case(kernel, 1, dtype, D, chunk_size, capability, full, split=True)
+    for capability, D, chunk_size, dtype, full, kernel in product(
+        MOST, (16, 32, 64, 128), (16, 32, 64), ("float32", "bfloat16", "float16"), (False, True),
+        ("backward", "backward_walk"),
+    )
 ]  # fmt: skip
 
 
@@ -105,7 +116,9 @@ def test_the_whole_domain_fits_the_shared_memory(capability: int, tmp_path: Path
 def test_ten_lengths_compile_once(tmp_path: Path) -> None:
     cases = [Case("all", depth, "float32", 16, 16, 90, full) for depth in (1, 2) for full in (False, True)]
     once = dict.fromkeys(("gates_forward", "forward", "backward", "gates_backward"), 1)
-    assert apart("compilations", cases, tmp_path) == dict.fromkeys(cases, once)
+    split = Case("all", 1, "float32", 16, 16, 90, split=True)
+    expected = dict.fromkeys(cases, once) | {split: once | {"forward": 2, "backward_walk": 1}}
+    assert apart("compilations", [*cases, split], tmp_path) == expected
 
 
 def apart(function: str, cases: list[Case], cache: Path) -> dict[Case, Any]:
@@ -181,11 +194,15 @@ def launches(case: Case, T: int) -> list[tuple[Any, ...]]:
     written: list[tuple[Any, ...]] = []
     JITFunction.run = lambda self, *args, **named: written.append(launch(self, *args, **named))
     decay_to = "init" if case.full else "zero"
-    y, after = triton_scan.scan(q, k, v, *gates, weights, case.chunk_size, state, decay_to, case.full)
-    total = y.float().sum()
-    if after is not None:
-        total = total + torch.stack([x.sum() for x in (*after.weights, *after.momentum, *after.chunk_start)]).sum()
-    total.backward()
+    width = triton_scan.lanes_for(D)
+    problem = triton_scan.Problem(case.depth, B * H, 1, triton_scan.lanes_for(min(case.chunk_size, T)), width)
+    chosen, *_ = triton_scan.candidates(problem)
+    with triton_scan.forced(replace(chosen, split=True, group=1) if case.split else chosen):
+        y, after = triton_scan.scan(q, k, v, *gates, weights, case.chunk_size, state, decay_to, case.full)
+        total = y.float().sum()
+        if after is not None:
+            total = total + torch.stack([x.sum() for x in (*after.weights, *after.momentum, *after.chunk_start)]).sum()
+        total.backward()
     return written
 
 
