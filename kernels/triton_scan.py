@@ -3,7 +3,7 @@
 Peak memory, beside inputs, outputs and their gradients, for a chunk of C lanes (chunk_size padded to a power of two, at
 least 16): a float32 state (two matrices a layer) every `group` chunks a head, `group` about the root of the number of
 chunks; in the backward, 4 (3 C + 11) bytes a token and head for the gates' tables and gradients, and `group` states a
-program, of which a GPU runs a few hundred. Where a linear memory's backward is split, as much again as the saved states.
+program, of which a GPU runs a few hundred. A linear memory's backward that is split saves as many states again.
 """
 
 from __future__ import annotations

@@ -121,9 +121,9 @@ def test_without_validation_windows_shrinks_hard() -> None:
 
 def test_batches_of_windows_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     train, validation = split(noise(120))
-    whole = started_network(make(), train, validation, None, 0)
-    monkeypatch.setattr("titans_ts.start.BATCH", 7)
-    parts = started_network(make(), train, validation, None, 0)
+    whole = started_network(make(scale_windows=True), train, validation, None, 0)
+    monkeypatch.setattr("titans_ts.moments.BATCH", 7)
+    parts = started_network(make(scale_windows=True), train, validation, None, 0)
     torch.testing.assert_close(parts.linear.weight, whole.linear.weight, rtol=1e-5, atol=1e-7)  # float32 of float64
 
 

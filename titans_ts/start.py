@@ -10,9 +10,9 @@ Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,35 +20,15 @@ from torch import Tensor
 from .model import ModelConfig, SimbaForecaster
 from .model.parts import AcrossPath
 from .model.simba import NormalisedPair
+from .moments import Moments, moments_of_batches, moments_of_runs
 from .training import evaluate, seeded
-from .windows import Batch, Windows
+from .windows import Batch, Run, Windows
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
-BATCH, MOST_WINDOWS = 4096, 2**16  # windows read at a time, and in all
+MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_OWN_WINDOWS = 2**18  # the same in all, for weights of each series' own
 STARTED = ("cycle", "linear", "across")  # the parts of a network that the start sets
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
-
-
-class _Moments(NamedTuple):
-    """Of each series' windows, or of all as if they were one's."""
-
-    xx: Tensor  # (n_series, inputs, inputs), the inputs being the lookback's and perhaps the level
-    xy: Tensor  # (n_series, inputs, horizon)
-    yy: Tensor  # (n_series,)
-    n: int  # entries of y, of all series
-
-    def reading(self, inputs: Tensor) -> _Moments:
-        """Those of some of the inputs."""
-        return self._replace(xx=self.xx[:, inputs][:, :, inputs], xy=self.xy[:, inputs])
-
-    def together(self, inputs: int) -> _Moments:
-        """Those of all series as one, and of the first `inputs`."""
-        return _Moments(self.xx[:, :inputs, :inputs].sum(0), self.xy[:, :inputs].sum(0), self.yy.sum(), self.n)
-
-    def error(self, weight: Tensor) -> float:
-        """The mean squared error of y = x weight."""
-        return ((self.yy.sum() - 2 * (weight * self.xy).sum() + (weight * (self.xx @ weight)).sum()) / self.n).item()
 
 
 class _Solution(NamedTuple):
@@ -165,19 +145,23 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     return _Solution(error, weight, own)
 
 
-def _shrunk(moments: _Moments, judge: _Moments, anchor: Tensor, ridges: Sequence[float]) -> tuple[float, Tensor]:
+def _shrunk(moments: Moments, judge: Moments, anchor: Tensor, ridges: Sequence[float]) -> tuple[float, Tensor]:
     """The least error by `judge` of least squares shrunk towards `anchor`, and how far from it the weights then are."""
     values, vectors = torch.linalg.eigh(moments.xx)
     values = values.clamp(min=0)
     scale = values.mean(-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
     target = vectors.mT @ (moments.xy - moments.xx @ anchor)
-    best, away = math.inf, torch.zeros_like(moments.xy)
+    # In the eigenvectors' basis a ridge multiplies each row of the target, so its error is a quadratic form of those.
+    linear = (target * (vectors.mT @ (judge.xy - judge.xx @ anchor))).sum(-1)
+    quadratic = (target @ target.mT) * (vectors.mT @ judge.xx @ vectors)
+    best, kept, at_anchor = math.inf, torch.zeros_like(values), judge.error(anchor)
     for ridge in ridges:
-        found = vectors @ (target / (values + ridge * scale).unsqueeze(-1))
-        error = judge.error(anchor + found)
+        shares = 1 / (values + ridge * scale)
+        gain = 2 * (linear * shares).sum() - (shares.unsqueeze(-2) @ quadratic @ shares.unsqueeze(-1)).sum()
+        error = at_anchor - gain.item() / judge.n
         if error < best:
-            best, away = error, found
-    return best, away
+            best, kept = error, shares
+    return best, vectors @ (target * kept.unsqueeze(-1))
 
 
 def _solve_across(
@@ -198,8 +182,8 @@ def _solve_across(
         return across.read(network.without_cycle(batch.around, batch.step)), left * pair.std, batch.series[:, 0]
 
     shape = network.config.n_series, across.n_inputs, network.config.horizon
-    moments = _moments(shape, train, MOST_OWN_WINDOWS, read)
-    judge = moments if validation is None else _moments(shape, validation, MOST_OWN_WINDOWS, read)
+    moments = moments_of_batches(train, MOST_OWN_WINDOWS, shape, read)
+    judge = moments if validation is None else moments_of_batches(validation, MOST_OWN_WINDOWS, shape, read)
     scale = moments.xx.sum(0).diagonal().sqrt()
     scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
     moments, judge = (m._replace(xx=m.xx / scale / scale.mT, xy=m.xy / scale) for m in (moments, judge))
@@ -214,7 +198,7 @@ def _solve_across(
     return error, weight / scale
 
 
-def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> _Moments:
+def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> Moments:
     """Of the linear path's inputs and what it is to forecast, as the network sees them or in the data's own scale."""
     config = network.config
 
@@ -228,38 +212,25 @@ def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool
         series = pair.series if config.linear_per_series and pair.series is not None else torch.zeros_like(batch.step)
         return x, y, series
 
+    parts, inputs, most = 1, config.lookback, MOST_WINDOWS
     if config.linear_per_series:
-        shape = config.n_series, config.lookback + config.linear_level, config.horizon
-        return _moments(shape, windows, MOST_OWN_WINDOWS, read)
-    return _moments((1, config.lookback, config.horizon), windows, MOST_WINDOWS, read)
+        parts, inputs, most = config.n_series, config.lookback + config.linear_level, MOST_OWN_WINDOWS
+    runs = None if config.scale_windows else windows.runs
+    if runs is not None and len(windows) > parts * (config.lookback + config.horizon):
+        runs = [run._replace(values=_without_cycle(network, run)) for run in runs]
+        part = torch.tensor([run.series if config.linear_per_series else 0 for run in runs])
+        return moments_of_runs(runs, part, parts, config.lookback, config.horizon, config.linear_level)
+    return moments_of_batches(windows, most, (parts, inputs, config.horizon), read)
+
+
+def _without_cycle(network: SimbaForecaster, run: Run) -> Tensor:
+    """The run's values in float64, less the series' cycle."""
+    values = run.values.double()
+    if network.cycle is None:
+        return values
+    series, step = torch.tensor([[run.series], [run.step]], device=values.device)
+    return values - network.cycle(series, step, len(values))[0]
 
 
 def _normalised(network: SimbaForecaster, batch: Batch) -> NormalisedPair:
     return network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask, batch.around)
-
-
-def _moments(
-    shape: tuple[int, int, int],
-    windows: Windows,
-    most: int,
-    read: Callable[[Batch], tuple[Tensor, Tensor, Tensor]],
-) -> _Moments:
-    """Of what `read` finds in each batch: x (samples, inputs), y (samples, horizon) and the part that each belongs to.
-
-    `shape` is parts, inputs and horizon.
-    """
-    parts, inputs, horizon = shape
-    how: dict[str, Any] = dict(dtype=torch.float64, device=windows.device)
-    xx, xy = torch.zeros(parts, inputs, inputs, **how), torch.zeros(parts, inputs, horizon, **how)
-    yy, n = torch.zeros(parts, **how), 0
-    for batch in windows.batches(BATCH, most):
-        x, y, part = read(batch)
-        x, y = x.double(), y.double()
-        for i in part.unique().tolist():  # windows come series after series, so a batch has few
-            own = part == i
-            a, b = x[own], y[own]
-            xx[i] += a.mT @ a
-            xy[i] += a.mT @ b
-            yy[i] += b.square().sum()
-        n += y.numel()
-    return _Moments(xx, xy, yy, n)

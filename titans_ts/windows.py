@@ -74,6 +74,14 @@ class Batch(NamedTuple):
     around: Tensor | None = None  # (samples, n_series, spans + 1) means of all series over parts of the past
 
 
+class Run(NamedTuple):
+    """Windows of one series that lie one row after the other."""
+
+    series: int
+    step: int  # absolute step of the first window's first row
+    values: Tensor  # (windows + lookback + horizon - 1,)
+
+
 class Windows:
     """Every window whose `horizon` future rows lie in a given range of rows of its series.
 
@@ -168,6 +176,20 @@ class Windows:
         """Of all values and, coarsely, their order; where they were rounded otherwise it hardly changes."""
         parts = self._flat.tensor_split(64)
         return sum(i * part.abs().sum(dtype=torch.float64).item() for i, part in enumerate(parts, start=1))
+
+    @property
+    def runs(self) -> list[Run] | None:
+        """All windows as runs of rows; None where some are padded or left out, or rows were filled in."""
+        if self._mask is not None or self._kept is not None or self._known is not None:
+            return None
+        size = self.lookback + self.horizon - 1
+        return [
+            Run(series, step, self._flat[at : at + count + size])
+            for series, step, at, count in zip(
+                *(x.tolist() for x in (self._series, self._step, self._position, self._count)), strict=True
+            )
+            if count
+        ]
 
     def batch(self, index: Tensor) -> Batch:
         """The windows number `index` (samples,), counted series after series."""

@@ -1,0 +1,141 @@
+"""Second moments of windows, which is all that least squares asks of them.
+
+Windows that lie one row after the other share nearly all of their products: those of lags i + 1 and j + 1 are those of
+i and j, less the first and plus one more. So the moments of all windows of a series take as many operations as rows
+times lags, plus lags squared, and not windows times lags squared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from .windows import Batch, Run, Windows
+
+BATCH = 4096  # windows read at a time
+
+
+class Moments(NamedTuple):
+    """Of each series' windows, or of all as if they were one's; in float64."""
+
+    xx: Tensor  # (n_series, inputs, inputs)
+    xy: Tensor  # (n_series, inputs, horizon)
+    yy: Tensor  # (n_series,)
+    n: int  # entries of y, of all series
+
+    @classmethod
+    def zero(cls, parts: int, inputs: int, horizon: int, device: torch.device) -> Moments:
+        shapes = (parts, inputs, inputs), (parts, inputs, horizon), (parts,)
+        xx, xy, yy = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
+        return cls(xx, xy, yy, 0)
+
+    def reading(self, inputs: Tensor) -> Moments:
+        """Those of some of the inputs."""
+        return self._replace(xx=self.xx[:, inputs][:, :, inputs], xy=self.xy[:, inputs])
+
+    def together(self, inputs: int) -> Moments:
+        """Those of all series as one, and of the first `inputs`."""
+        return Moments(self.xx[:, :inputs, :inputs].sum(0), self.xy[:, :inputs].sum(0), self.yy.sum(), self.n)
+
+    def error(self, weight: Tensor) -> float:
+        """The mean squared error of y = x weight."""
+        return ((self.yy.sum() - 2 * (weight * self.xy).sum() + (weight * (self.xx @ weight)).sum()) / self.n).item()
+
+
+def moments_of_batches(
+    windows: Windows,
+    most: int,
+    shape: tuple[int, int, int],
+    read: Callable[[Batch], tuple[Tensor, Tensor, Tensor]],
+) -> Moments:
+    """Of what `read` finds in each batch: x (samples, inputs), y (samples, horizon) and the part that each belongs to.
+
+    `shape` is parts, inputs and horizon; where there are over `most` windows, evenly spaced ones stand for them.
+    """
+    total = Moments.zero(*shape, windows.device)
+    n = 0
+    for batch in windows.batches(BATCH, most):
+        x, y, part = read(batch)
+        x, y = x.double(), y.double()
+        for i in part.unique().tolist():  # windows come series after series, so a batch has few
+            own = part == i
+            a, b = x[own], y[own]
+            total.xx[i] += a.mT @ a
+            total.xy[i] += a.mT @ b
+            total.yy[i] += b.square().sum()
+        n += y.numel()
+    return total._replace(n=n)
+
+
+def moments_of_runs(runs: list[Run], parts: Tensor, n_parts: int, lookback: int, horizon: int, level: bool) -> Moments:
+    """Of centred pasts, their `level` as one more input, and futures less that level, over all windows of `runs`.
+
+    Parameters
+    ----------
+    runs : list of Run
+        Their values (windows + lookback + horizon - 1,) in float64.
+    parts : Tensor of int (runs,)
+        The part, in [0, n_parts), that each run's windows belong to.
+    """
+    device, size = runs[0].values.device, lookback + horizon
+    read = _read(lookback, horizon, device)
+    inputs = lookback + level
+    total = Moments.zero(n_parts, inputs, horizon, device)
+    n = 0
+    for part in parts.unique().tolist():
+        own = [runs[i] for i in (parts == part).nonzero()[:, 0].tolist()]
+        shift = torch.cat([run.values for run in own]).mean()
+        products, sums, count = _products([run.values - shift for run in own], size)
+        at_level = read[lookback]
+        xx = read[:inputs] @ products @ read[:inputs].mT
+        xy = read[:inputs] @ products @ read[lookback + 1 :].mT
+        if level:  # the level itself, not what it is off the shift
+            xx[:, -1] += shift * (read[:inputs] @ sums)
+            xx[-1] = xx[:, -1]
+            xx[-1, -1] += shift * (at_level @ sums + shift * count)
+            xy[-1] += shift * (read[lookback + 1 :] @ sums)
+        total.xx[part], total.xy[part] = xx, xy
+        total.yy[part] = ((read[lookback + 1 :] @ products) * read[lookback + 1 :]).sum()
+        n += count * horizon
+    return total._replace(n=n)
+
+
+def _read(lookback: int, horizon: int, device: torch.device) -> Tensor:
+    """What takes a window's rows to its centred past, its level, its future less the level: (size + 1, size)."""
+    size = lookback + horizon
+    level = torch.zeros(size, dtype=torch.float64, device=device)
+    level[:lookback] = 1 / lookback
+    rows = torch.eye(size, dtype=torch.float64, device=device) - level
+    return torch.cat([rows[:lookback], level[None], rows[lookback:]])
+
+
+def _products(series: list[Tensor], size: int) -> tuple[Tensor, Tensor, int]:
+    """Of all windows of `size` rows: their products (size, size), their sums (size,) and their number."""
+    counts = [len(values) - size + 1 for values in series]
+    begin = torch.stack([values[:size] for values in series])
+    end = torch.stack(
+        [values[n : n + size] for values, n in zip((pad(v, (0, 1)) for v in series), counts, strict=True)]
+    )
+    first, total = begin.new_zeros(size), begin.new_zeros(())
+    for values, n in zip(series, counts, strict=True):
+        first += _correlation(values, n, size)
+        total += values[:n].sum()
+    moved = end.mT @ end - begin.mT @ begin  # what a lag further on both sides adds
+    products = torch.empty_like(moved)
+    products[0] = first
+    for i in range(size - 1):
+        products[i + 1, 0] = first[i + 1]
+        products[i + 1, 1:] = products[i, :-1] + moved[i, :-1]
+    sums = torch.cat([total[None], total + (end - begin).sum(0).cumsum(0)[:-1]])
+    return (products + products.mT) / 2, sums, sum(counts)
+
+
+def _correlation(values: Tensor, n: int, size: int) -> Tensor:
+    """sum_t values[t] values[t + j] over t < n, for j < size."""
+    length = 1 << (len(values) + n).bit_length()
+    spectrum = torch.fft.rfft(values, length) * torch.fft.rfft(values[:n], length).conj()
+    return torch.fft.irfft(spectrum, length)[:size]
