@@ -179,3 +179,17 @@ def test_without_the_other_series_there_is_still_a_forecast_and_a_new_one_change
     more = across.predict(9, seen.assign(c=np.arange(580.0)))
     assert np.isfinite(more["c"]).all()
     pd.testing.assert_frame_equal(more[["a", "b"]], both, rtol=1e-5)
+
+
+def test_series_of_other_lengths_read_one_another_while_both_are_there():
+    wide = follower()
+    parts = [wide["a"][:560], wide["b"][100:557], wide["a"][550:560] + 1]
+    long = pd.concat(
+        pd.DataFrame({"unique_id": name, "ds": part.index, "y": part.to_numpy()})
+        for name, part in zip(("a", "b", "short"), parts, strict=True)
+    )
+    model = tiny(horizon=4, lookback=12, max_epochs=0, linear_path="across").fit(long)
+    forecast = model.predict(9).set_index("unique_id")["Titans"]
+    assert np.isfinite(forecast).all()
+    assert forecast.index.value_counts().tolist() == [9, 9, 9]
+    np.testing.assert_allclose(forecast["b"][:2], wide["b"][557:559], rtol=0, atol=2)  # goes to 0 and -19

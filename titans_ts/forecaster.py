@@ -21,7 +21,7 @@ from .defaults import cut, defaults_for
 from .distributed import joined
 from .frames import Panel, read_table
 from .model import ModelConfig
-from .rolling import roll_forward, to_scale
+from .rolling import recent, roll_forward, to_scale
 from .saving import load_model, save_model
 from .splits import first_rows, split_rows
 from .start import started_network
@@ -29,6 +29,7 @@ from .surroundings import Surroundings
 from .training import Check, TrainConfig, fit_network
 from .windows import Scaler, Windows, profiles
 
+PATHS_OF_EACH = ("per_series", "across")  # linear paths with weights of each series' own
 LEAST_STEPS = 300  # of training on short series, whose epochs have few
 
 
@@ -285,7 +286,7 @@ class TitansForecaster(BaseEstimator):
         self.n_features_in_, self.seasonal_ = panel.n_series, seasonal
         if panel.feature_names is not None:
             self.feature_names_in_ = panel.feature_names
-        self.panel_ = panel.tail(lookback)
+        self.panel_ = recent(panel, config)
         return self
 
     def predict(
@@ -389,7 +390,8 @@ class TitansForecaster(BaseEstimator):
         """Write the fitted forecaster into a folder that `load` reads: JSON and safetensors, no pickle.
 
         A model saved there before is replaced in one step: where saving fails or is killed at any moment, the model
-        before it stays whole. Of the data, only the last lookback of each series is kept.
+        before it stays whole. Of the data, only what a forecast reads is kept: the last lookback of each series, and
+        with `linear_path="across"` what others did at those times.
 
         Parameters
         ----------
@@ -464,19 +466,18 @@ class TitansForecaster(BaseEstimator):
         return read_table(df, **how)
 
     def _model_config(self, panel: Panel, lookback: int, horizon: int, cycle: int) -> ModelConfig:
-        across, per_series = (
-            isinstance(self.linear_path, str) and self.linear_path in kinds
-            for kinds in (("across",), ("across", "per_series"))
-        )
+        path = self.linear_path if isinstance(self.linear_path, str) else None
+        if path not in (None, *PATHS_OF_EACH):
+            raise ValueError(f"`linear_path` must be True, False or one of {PATHS_OF_EACH}, got {path!r}.")
         return ModelConfig(
             lookback=lookback,
             horizon=horizon,
             n_series=panel.n_series,
             cycle=as_whole("cycle", self.cycle, 0, cycle),
-            linear_path=per_series or as_flag("linear_path", self.linear_path),
-            linear_per_series=per_series,
-            linear_level=per_series,
-            linear_across=across,
+            linear_path=True if path else as_flag("linear_path", self.linear_path),
+            linear_per_series=path in PATHS_OF_EACH,
+            linear_level=path in PATHS_OF_EACH,
+            linear_across=path == "across",
             patch_len=as_whole("patch_len", self.patch_len, 1),
             stride=as_whole("stride", self.stride, 1),
             d_model=as_whole("d_model", self.d_model, 1),

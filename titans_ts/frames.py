@@ -94,8 +94,8 @@ class Panel:
         rows = np.arange(lengths.sum()) + np.repeat(self.offsets[which] - (np.cumsum(lengths) - lengths), lengths)
         return self._only(rows, lengths=lengths, starts=self.starts[which], ids=self.ids[which])
 
-    def tail(self, rows: int) -> Panel:
-        """The last `rows` rows of each series, fewer where it has fewer; copies."""
+    def tail(self, rows: int | np.ndarray) -> Panel:
+        """The last `rows` rows of each series, one number or (n_series,), fewer where it has fewer; copies."""
         dropped = np.maximum(self.lengths - rows, 0)
         kept = self._row >= np.repeat(dropped, self.lengths)
         return self._only(kept, lengths=self.lengths - dropped, starts=self.starts + dropped)

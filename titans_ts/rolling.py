@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from .calendar import show
 from .frames import Panel
-from .model import SimbaForecaster
+from .model import ModelConfig, SimbaForecaster
 from .surroundings import Surroundings
 from .training import EVALUATION_BATCH
 from .windows import Batch, Scaler, Windows, profiles
@@ -60,9 +60,17 @@ def roll_forward(
             profile = torch.cat([trained, torch.from_numpy(own_season).to(trained)])
             series = series.copy()
             series[unseen] = len(trained) + np.arange(len(unseen))
-    forecast = _forecast(network, profile, panel.tail(network.config.lookback), scaler, series, steps)
+    forecast = _forecast(network, profile, recent(panel, network.config), scaler, series, steps)
     forecast[constant] = 0
     return scaler.inverse(forecast)
+
+
+def recent(panel: Panel, config: ModelConfig) -> Panel:
+    """The rows that a forecast reads: the last lookback of each series, and those of others at the same times."""
+    rows = np.full(panel.n_series, config.lookback)
+    if config.linear_across:
+        rows += panel.ends - panel.ends.min()
+    return panel.tail(rows)
 
 
 def to_scale(panel: Panel, scaler: Scaler) -> np.ndarray:
