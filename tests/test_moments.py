@@ -87,9 +87,9 @@ def test_the_start_is_the_same_by_runs_and_by_windows(cycle: int, own: bool, mon
     validation = windows_of([200, 180], [1.0, -2.0], first=last, last=np.array([200, 180]))
     profile = torch.from_numpy(np.random.default_rng(1).normal(size=(2, cycle))).float() if cycle else None
     found = []
-    for by_runs in (True, False):
-        if not by_runs:
-            monkeypatch.setattr(Windows, "runs", None)
+    for other in ("titans_ts.start.moments_of_batches", "titans_ts.windows.Windows.runs"):
+        monkeypatch.undo()
+        monkeypatch.setattr(other, None)  # so that the start cannot go that way
         network = SimbaForecaster(config).eval()
         error = closed_form_start(network, train, validation, profile)
         assert network.linear is not None

@@ -118,8 +118,8 @@ def _products(series: list[Tensor], size: int) -> tuple[Tensor, Tensor, int]:
     counts = [len(values) - size + 1 for values in series]
     begin = torch.stack([values[:size] for values in series])
     end = torch.stack(
-        [values[n : n + size] for values, n in zip((pad(v, (0, 1)) for v in series), counts, strict=True)]
-    )
+        [pad(values[n:], (0, 1)) for values, n in zip(series, counts, strict=True)]
+    )  # the last is not read
     first, total = begin.new_zeros(size), begin.new_zeros(())
     for values, n in zip(series, counts, strict=True):
         first += _correlation(values, n, size)

@@ -27,6 +27,7 @@ from .windows import Batch, Run, Windows
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_OWN_WINDOWS = 2**18  # the same in all, for weights of each series' own
+RUN = 32  # windows that are read one by one in the time that a run of any length takes
 STARTED = ("cycle", "linear", "across")  # the parts of a network that the start sets
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
@@ -216,7 +217,7 @@ def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool
     if config.linear_per_series:
         parts, inputs, most = config.n_series, config.lookback + config.linear_level, MOST_OWN_WINDOWS
     runs = None if config.scale_windows else windows.runs
-    if runs is not None and len(windows) > parts * (config.lookback + config.horizon):
+    if runs and RUN * len(runs) + parts * (config.lookback + config.horizon) < min(len(windows), most):
         runs = [run._replace(values=_without_cycle(network, run)) for run in runs]
         part = torch.tensor([run.series if config.linear_per_series else 0 for run in runs])
         return moments_of_runs(runs, part, parts, config.lookback, config.horizon, config.linear_level)
