@@ -311,7 +311,7 @@ def test_dropout_is_drawn_for_each_process(found: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
 def test_shares_make_up_the_batch(size: int, world: int) -> None:
     train, _ = windows(96, "rows padded and filled in")
-    whole = train.batch(torch.arange(size))
+    whole = train.batch(torch.arange(size))._replace(around=torch.randn(size, 2, 5))
     shares = [Ranks(rank, world).shard(whole) for rank in range(world)]
     assert all(len(batch.past) == max(1, round(share * size)) for batch, share in shares)
     for i in range(len(Batch._fields)):
