@@ -2,6 +2,7 @@
 
     layer    forward and backward of one memory layer, beside titans-pytorch's
     step     one training step of the default network, beside neuralforecast's PatchTST
+    start    the closed-form start of seven series, its windows read as runs of rows and one by one
     quality  a fit on ETTh1, beside neuralforecast's PatchTST and NHITS, each to its own final error
     latency  forecasts of a fitted model, for one series and for 10,000
     many     10,000 short series and 862 long channels, trained for a few steps in bounded memory
@@ -42,8 +43,8 @@ from torch.nn.functional import mse_loss
 from titans_ts import TitansForecaster
 from titans_ts.datasets import SPECS, load_dataset
 from titans_ts.frames import read_table
-from titans_ts.model import ModelConfig, NeuralMemory
-from titans_ts.start import started_network
+from titans_ts.model import ModelConfig, NeuralMemory, SimbaForecaster
+from titans_ts.start import closed_form_start, started_network
 from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Scaler, Windows
 
@@ -72,6 +73,7 @@ class Setup:
     calls: int = 200
     many: tuple[tuple[int, int], ...] = ((10_000, 200), (862, 17_544))  # series, rows of each
     full: tuple[str, ...] = ("electricity", "traffic")
+    starts: tuple[tuple[int, int], ...] = ((96, 96), (512, 720))  # lookback and horizon
 
 
 class Row(NamedTuple):
@@ -180,10 +182,11 @@ def quality(setup: Setup) -> Iterator[Row]:
         print(f"quality: skipped; {error}")
         return
     split = benchmark.data.split
-    train, validation, test = (benchmark.windows(part, LOOKBACK, HORIZON) for part in split)
     model_config, train_config = table.configs(
         HORIZON, LOOKBACK, benchmark.n_series, Variant.of_mixer("memory"), seed=0
     )
+    across = model_config.linear_across
+    train, validation, test = (benchmark.windows(part, LOOKBACK, HORIZON, across=across) for part in split)
 
     begun = time.perf_counter()
     network = started_network(model_config, train, validation, benchmark.profile(model_config.cycle), 0)
@@ -204,6 +207,31 @@ def quality(setup: Setup) -> Iterator[Row]:
             name = f"{model}, at most {setup.peer_steps} steps"
             yield Row(name, theirs, "s", theirs / seconds)
             yield Row(name, mse, "MSE")
+
+
+def closed_form(setup: Setup) -> list[Row]:
+    """The closed-form start with weights of each series' own; of long windows too, where a window costs most."""
+    rows = []
+    for lookback, horizon in setup.starts:
+        kinds: dict[str, type[Windows]] = {"runs of rows": Windows, "windows one by one": OneByOne}
+        shape: dict[str, Any] = dict(n_series=7, cycle=CYCLE, d_model=8, scale_windows=False)
+        shape |= dict(linear_per_series=True, linear_level=True)
+        network = SimbaForecaster(ModelConfig(lookback=lookback, horizon=horizon, **shape)).eval()
+        timers: dict[str, Callable[[], float]] = {}
+        for name, kind in kinds.items():
+            windows = windows_of(generated(7, setup.rows), horizon, lookback, kind)
+            run = partial(closed_form_start, network, windows, None, torch.zeros(7, CYCLE))
+            timers[f"{lookback} to {horizon}, {name}"] = partial(milliseconds, run)
+        rows += compared(timers, setup)
+    return rows
+
+
+class OneByOne(Windows):
+    """Windows that do not say that they lie one row after the other."""
+
+    @property
+    def runs(self) -> None:
+        return None
 
 
 def latency(setup: Setup) -> list[Row]:
@@ -230,7 +258,7 @@ def full(setup: Setup) -> Iterator[Row]:
 
 
 BENCHMARKS: dict[str, Callable[[Setup], Iterable[Row]]] = dict(
-    layer=layer, step=step, quality=quality, latency=latency, many=many, full=full
+    layer=layer, step=step, start=closed_form, quality=quality, latency=latency, many=many, full=full
 )
 
 
@@ -307,12 +335,12 @@ def full_shape(setup: Setup, name: str) -> list[Row]:
     return [*rows, Row(f"{name}: peak memory of it all, the generated table's included", peak_mib(), "MiB")]
 
 
-def compared(timers: dict[str, Callable[[], float]], setup: Setup, target: float) -> list[Row]:
-    """The median of each timer's milliseconds, taking turns; the first is ours, the target is for the second."""
+def compared(timers: dict[str, Callable[[], float]], setup: Setup, target: float | None = None) -> list[Row]:
+    """The median of each timer's milliseconds, taking turns; the first is ours, a target is for the second."""
     rounds = [[timer() for timer in timers.values()] for _ in range(1 + setup.repeats)][1:]
     medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
     found = [Row(name, ms, "ms", ms / medians[0]) for name, ms in zip(timers, medians, strict=True)]
-    if len(found) > 1:
+    if target is not None and len(found) > 1:
         met = medians[1] / medians[0] >= target
         found[1] = found[1]._replace(target=f">= {target:g}: {'met' if met else 'missed'}")
     return found
@@ -332,14 +360,14 @@ def generated(series: int, rows: int) -> pd.DataFrame:
     return pd.DataFrame(values, index=index, columns=[f"s{i}" for i in range(series)])
 
 
-def windows_of(table: pd.DataFrame, horizon: int) -> Windows:
+def windows_of(table: pd.DataFrame, horizon: int, lookback: int = LOOKBACK, kind: type[Windows] = Windows) -> Windows:
     """Every window of a table, as `TitansForecaster.fit` makes them, none kept for validation."""
     panel = read_table(table)
     scaler = Scaler.fit(panel.values, panel.lengths, panel.lengths)
     values = torch.from_numpy(scaler.transform(panel.values, panel.lengths).astype(np.float32))
-    first = np.full(panel.n_series, LOOKBACK)
+    first = np.full(panel.n_series, lookback)
     series = values, panel.lengths, panel.starts
-    return Windows(*series, lookback=LOOKBACK, horizon=horizon, first=first, last=panel.lengths)
+    return kind(*series, lookback=lookback, horizon=horizon, first=first, last=panel.lengths)
 
 
 def in_a_process(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -8,10 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import efficiency
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from sklearn.preprocessing import StandardScaler
 
-TINY = efficiency.Setup(repeats=1, d_model=8, batch=2, few=1, more=3, rows=300, calls=3, many=((30, 150),))
+from titans_ts.datasets import Dataset, Split
+
+TINY = efficiency.Setup(
+    repeats=1, d_model=8, batch=2, few=1, more=3, rows=300, calls=3, many=((30, 150),), starts=((12, 6),)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +32,13 @@ def _no_peers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_row_is_printed_and_in_the_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = ["--cpu", "--threads", str(torch.get_num_threads()), "--repeats", "2", "--out", str(tmp_path)]
 
-    efficiency.main([*call, "--only", "layer,step"])
+    efficiency.main([*call, "--only", "layer,step,start"])
     efficiency.main([*call, "--only", "latency,many", "--root", str(tmp_path)])
 
     with (tmp_path / "efficiency_cpu.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert ",".join(rows[0]) == "benchmark,name,value,unit,ratio,target,device,threads,versions,commit"
-    assert [row["benchmark"] for row in rows] == ["layer", "step", *["latency"] * 6, *["many"] * 6]
+    assert [row["benchmark"] for row in rows] == ["layer", "step", *["start"] * 2, *["latency"] * 6, *["many"] * 6]
     assert all(float(row["value"]) > 0 for row in rows if row["benchmark"] != "step")  # a difference of two times
     assert {row["threads"] for row in rows} == {str(torch.get_num_threads())}
     assert "torch" in rows[0]["versions"]
@@ -52,6 +59,21 @@ def test_an_absent_package_is_named_with_its_remedy(
     assert "pip install -c constraints.txt -e '.[bench]'" in printed
 
 
+def test_quality_is_that_of_the_tables_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = pd.date_range("2016-07-01", periods=1100, freq="h", name="date")
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(1100, 2)), index, ["a", "b"])
+    split = Split(range(500), range(500, 800), range(800, 1100))
+    small = Dataset(frame, "ETTh1", "h", split, StandardScaler().fit(frame.iloc[:500]))
+    monkeypatch.setattr(efficiency, "load_dataset", lambda name, **how: small)
+
+    rows = {(row.name, row.unit): row for row in efficiency.quality(TINY)}
+
+    assert set(rows) == {
+        (name, unit) for name in ("titans, closed-form start alone", "titans") for unit in ("s", "MSE")
+    }
+    assert rows["titans", "MSE"].target.endswith("missed")  # noise of variance 1
+
+
 def test_quality_without_its_data_says_what_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,4 +89,4 @@ def test_quality_without_its_data_says_what_it_needs(
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         efficiency.main(["--cpu", "--only", "layers"])
-    assert "--only knows layer, step, quality, latency, many, full; got layers" in capsys.readouterr().err
+    assert "--only knows layer, step, start, quality, latency, many, full; got layers" in capsys.readouterr().err
