@@ -110,9 +110,14 @@ def load_dataset(name: str, root: str | os.PathLike[str] | None = None, download
     path = find_file(spec, root) or fetch_file(spec, root, download)
     frame = read_frame(spec, path)
     _compare_hash(spec, path)
+    return as_dataset(spec, frame, spec.name)
+
+
+def as_dataset(spec: DatasetSpec, frame: pd.DataFrame, name: str) -> Dataset:
+    """A frame of the spec's rows, and of its channels or some of them, split and scaled as the spec says."""
     ends = spec.split
     split = Split(range(ends[0]), range(ends[0], ends[1]), range(ends[1], ends[2]))
-    return Dataset(frame, spec.name, spec.freq, split, _fit_scaler(frame.iloc[split.train]))
+    return Dataset(frame, name, spec.freq, split, _fit_scaler(frame.iloc[split.train]))
 
 
 def _compare_hash(spec: DatasetSpec, path: Path) -> None:

@@ -23,19 +23,19 @@ import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.preprocessing import StandardScaler
 from stamp import commit, device_name
 
 import titans_ts
 from titans_ts.checks import find_device
-from titans_ts.datasets import Dataset, Split, load_dataset
+from titans_ts.datasets import Dataset, load_dataset
+from titans_ts.datasets.load import as_dataset
 from titans_ts.datasets.registry import find_spec
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.start import restarted_network, started_network
@@ -147,10 +147,14 @@ class Benchmark:
         self.lengths = np.full(self.n_series, self.rows)
         self.starts = np.zeros(self.n_series, dtype=np.int64)
         self.values = torch.from_numpy(self.scaled.astype(np.float32)).to(device)
+        self._around: Surroundings | None = None  # of the last lookback asked for
 
     def around(self, lookback: int) -> Surroundings:
         """What each window comes with where the channels read one another."""
-        return Surroundings(self.values, self.lengths, self.starts, lookback=lookback, n_series=self.n_series)
+        if self._around is None or self._around.lookback != lookback:
+            series = self.values, self.lengths, self.starts
+            self._around = Surroundings(*series, lookback=lookback, n_series=self.n_series)
+        return self._around
 
     def windows(self, part: range, lookback: int, horizon: int, *, dropped: int = 0, across: bool = False) -> Windows:
         """Every window that forecasts rows of `part` alone, less the last `dropped` of each channel.
@@ -217,11 +221,7 @@ def subset(name: str, path: Path) -> Dataset:
         raise ValueError(f"{path} has the columns {unknown}, which are not in {spec.name}.")
     if len(frame) != spec.rows:
         raise ValueError(f"{path} must have the {spec.rows} rows of {spec.name}, got {len(frame)}.")
-    ends = (0, *spec.split)
-    split = Split(*(range(first, last) for first, last in pairwise(ends)))
-    scaler = StandardScaler().fit(frame.iloc[split.train])
-    count = f"{frame.shape[1]} of {len(spec.channels)} series"
-    return Dataset(frame.astype(float), f"{spec.name}, {count}", spec.freq, split, scaler)
+    return as_dataset(spec, frame.astype(float), f"{spec.name}, {frame.shape[1]} of {len(spec.channels)} series")
 
 
 def run(

@@ -13,10 +13,11 @@ from collections import defaultdict
 from pathlib import Path
 
 from long_term import LOOKBACKS, RESULTS, Table
+from peers import MODELS
 
 HORIZONS = (96, 192, 336, 720)
 HERE = Path(__file__).parent
-PEERS, OURS = ("DLinear", "NHITS", "iTransformer", "PatchTST"), ("closed-form", "titans")
+OURS = ("closed-form", "titans")
 Errors = dict[int, dict[int, tuple[float, float]]]  # horizon, seed: MSE and MAE
 
 
@@ -80,7 +81,7 @@ def time_to_quality(paths: list[Path]) -> list[str]:
         with path.open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["column"] == "i"]
         for peer in rows:
-            if peer["model"] not in PEERS:
+            if peer["model"] not in MODELS:
                 continue
             enough = [
                 row

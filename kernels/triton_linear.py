@@ -34,10 +34,7 @@ def forward(
     """As `triton_deep.forward`; program_id(0) counts blocks of rows quickest."""
     WEIGHTS: tl.constexpr = DP * DP
     STATE: tl.constexpr = 2 * WEIGHTS
-    BLOCKS: tl.constexpr = DP // VP
-    pid = tl.cast(tl.program_id(0), tl.int64)
-    feature = (pid % BLOCKS) * VP
-    pid = pid // BLOCKS
+    feature, pid = block_of_rows(DP, VP)
     bh, first_group, last_group = pid, tl.cast(0, tl.int64), tl.cast(groups, tl.int64)
     if not WALKS:
         bh, first_group = pid // groups, pid % groups
@@ -251,10 +248,7 @@ def backward_walk(
     """
     WEIGHTS: tl.constexpr = DP * DP
     STATE: tl.constexpr = 2 * WEIGHTS
-    BLOCKS: tl.constexpr = DP // VP
-    pid = tl.cast(tl.program_id(0), tl.int64)
-    feature = (pid % BLOCKS) * VP
-    bh = pid // BLOCKS
+    feature, bh = block_of_rows(DP, VP)
     b_, h = bh // H, bh % H
     dV, dS, dI = tl.zeros((VP, DP), tl.float32), tl.zeros((VP, DP), tl.float32), tl.zeros((VP, DP), tl.float32)
     if dfinal is not None:
@@ -308,6 +302,14 @@ def backward_walk(
         tl.store(tile(to + WEIGHTS, VP, DP), dS)
     if init is not None:
         tl.store(tile(dinit + bh * WEIGHTS + feature * DP, VP, DP), dI)
+
+
+@triton.jit
+def block_of_rows(DP: tl.constexpr, VP: tl.constexpr):
+    """The first of a program's VP rows of DP, and the number of what it works on; blocks of rows count quickest."""
+    BLOCKS: tl.constexpr = DP // VP
+    pid = tl.cast(tl.program_id(0), tl.int64)
+    return (pid % BLOCKS) * VP, pid // BLOCKS
 
 
 @triton.jit

@@ -54,7 +54,7 @@ class Launch:
         A pass that walks and a parallel one that answers, instead of one that does both; in the backward of a linear
         memory too.
     block : int
-        Rows of a linear memory that a program of the forward takes, at most its width.
+        Rows of a linear memory that a program which walks takes, at most its width.
     """
 
     warps: int

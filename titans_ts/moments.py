@@ -90,16 +90,15 @@ def moments_of_runs(runs: list[Run], parts: Tensor, n_parts: int, lookback: int,
         own = [runs[i] for i in (parts == part).nonzero()[:, 0].tolist()]
         shift = torch.cat([run.values for run in own]).mean()
         products, sums, count = _products([run.values - shift for run in own], size)
-        at_level = read[lookback]
-        xx = read[:inputs] @ products @ read[:inputs].mT
-        xy = read[:inputs] @ products @ read[lookback + 1 :].mT
+        past, future = read[:inputs] @ products, read[lookback + 1 :]
+        xx, xy = past @ read[:inputs].mT, past @ future.mT
         if level:  # the level itself, not what it is off the shift
             xx[:, -1] += shift * (read[:inputs] @ sums)
             xx[-1] = xx[:, -1]
-            xx[-1, -1] += shift * (at_level @ sums + shift * count)
-            xy[-1] += shift * (read[lookback + 1 :] @ sums)
+            xx[-1, -1] += shift * (read[lookback] @ sums + shift * count)
+            xy[-1] += shift * (future @ sums)
         total.xx[part], total.xy[part] = xx, xy
-        total.yy[part] = ((read[lookback + 1 :] @ products) * read[lookback + 1 :]).sum()
+        total.yy[part] = ((future @ products) * future).sum()
         n += count * horizon
     return total._replace(n=n)
 

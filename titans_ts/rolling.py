@@ -103,9 +103,12 @@ def _forecast(
     n_blocks = math.ceil(steps / network.config.horizon)
     around = None
     if network.across is not None:
-        how: dict[str, int] = dict(lookback=lookback, n_series=network.config.n_series)
-        how["ahead"] = n_blocks * network.config.horizon
-        around = Surroundings(values, panel.lengths, panel.starts, series, **how)
+        around = Surroundings(
+            *(values, panel.lengths, panel.starts, series),
+            lookback=lookback,
+            n_series=network.config.n_series,
+            ahead=n_blocks * network.config.horizon,
+        )
     contexts = Windows(
         values,
         *(panel.lengths, panel.starts),

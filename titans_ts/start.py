@@ -19,9 +19,8 @@ from torch import Tensor
 
 from .model import ModelConfig, SimbaForecaster
 from .model.parts import AcrossPath
-from .model.simba import NormalisedPair
 from .moments import Moments, moments_of_batches, moments_of_runs
-from .training import evaluate, seeded
+from .training import evaluate, normalised, seeded
 from .windows import Batch, Run, Windows
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
@@ -128,8 +127,8 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     moments that is chosen for all at once.
     """
     by_series, lookback = network.config.linear_per_series, network.config.lookback
-    moments = _linear_moments(network, train, normalised=True)
-    judge = _linear_moments(network, train if validation is None else validation, normalised=False)
+    moments = _linear_moments(network, train, seen=True)
+    judge = _linear_moments(network, train if validation is None else validation, seen=False)
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
     together, judge_together = moments.together(lookback), judge.together(lookback)
     anchors = [torch.zeros_like(together.xy)]
@@ -176,7 +175,7 @@ def _solve_across(
     """
 
     def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        pair = _normalised(network, batch)
+        pair = normalised(network, batch)
         left = (
             pair.future if network.linear is None else pair.future - network.linear(pair.past, pair.series, pair.level)
         )
@@ -199,16 +198,16 @@ def _solve_across(
     return error, weight / scale
 
 
-def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> Moments:
-    """Of the linear path's inputs and what it is to forecast, as the network sees them or in the data's own scale."""
+def _linear_moments(network: SimbaForecaster, windows: Windows, seen: bool) -> Moments:
+    """Of the linear path's inputs and what it is to forecast, as the network has `seen` them or in the data's scale."""
     config = network.config
 
     def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        pair = _normalised(network, batch)
+        pair = normalised(network, batch)
         x, y = pair.past, pair.future
         if config.linear_per_series and network.linear is not None:
             x = network.linear.read_by_own(x, pair.level)
-        if not normalised:
+        if not seen:
             x, y = x * pair.std, y * pair.std
         series = pair.series if config.linear_per_series and pair.series is not None else torch.zeros_like(batch.step)
         return x, y, series
@@ -231,7 +230,3 @@ def _without_cycle(network: SimbaForecaster, run: Run) -> Tensor:
         return values
     series, step = torch.tensor([[run.series], [run.step]], device=values.device)
     return values - network.cycle(series, step, len(values))[0]
-
-
-def _normalised(network: SimbaForecaster, batch: Batch) -> NormalisedPair:
-    return network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask, batch.around)

@@ -47,13 +47,15 @@ class Surroundings:
         for number, start, part in zip(numbers, starts - self._first, values.split(lengths.tolist()), strict=True):
             if 0 <= number < n_series:
                 self._values[number, start : start + len(part)] = part
-        self._means = self._means_of_windows()
+        self._means: Tensor | None = None
 
     def at(self, step: Tensor) -> Tensor:
-        """Means of the windows from each `step` (samples,) on: (samples, n_series, spans + 1).
+        """Means of the windows from each `step` (samples,) on: (samples, n_series, spans).
 
         The last is over the whole window. NaN where a series has not all of it.
         """
+        if self._means is None:
+            self._means = self._means_of_windows()
         return self._means[step - self._first]
 
     def write(self, series: Tensor, step: Tensor, values: Tensor) -> None:
@@ -61,10 +63,10 @@ class Surroundings:
         known = (series >= 0) & (series < len(self._values))
         at = (step - self._first).unsqueeze(1) + torch.arange(values.shape[1], device=step.device)
         self._values[series[known].unsqueeze(1), at[known]] = values[known].double()
-        self._means = self._means_of_windows()
+        self._means = None
 
     def _means_of_windows(self) -> Tensor:
-        """(steps, n_series, spans + 1), by the first step of the window."""
+        """(steps, n_series, spans), by the first step of the window."""
         lookback = self.lookback
         known = self._values.isfinite()
         total = torch.nn.functional.pad(self._values.where(known, 0).cumsum(1), (1, 0))

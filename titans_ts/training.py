@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from .distributed import ALONE, Ranks, joined
 from .graphs import recorded
 from .model import SimbaForecaster
+from .model.simba import NormalisedPair
 from .windows import Batch, Windows
 
 LOSSES = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}
@@ -236,7 +237,7 @@ def _fit(
     def step(batch: Batch) -> Tensor:
         batch, share = ranks.shard(batch)
         with autocast:
-            pair = network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask, batch.around)
+            pair = normalised(network, batch)
             answer = network.answer(pair.past, pair.mask, pair.series, pair.level)
             loss = loss_of(_where_known(answer, pair.future, batch.known), pair.future)
         optimizer.zero_grad(set_to_none=True)
@@ -318,6 +319,11 @@ def evaluate(
     network.train(was_training)
     total, count = ranks.total(total, count)
     return total / count
+
+
+def normalised(network: SimbaForecaster, batch: Batch) -> NormalisedPair:
+    """A batch as the network sees it."""
+    return network.normalised(batch.past, batch.future, batch.step, batch.series, batch.mask, batch.around)
 
 
 @contextmanager

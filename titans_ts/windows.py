@@ -71,7 +71,7 @@ class Batch(NamedTuple):
     series: Tensor  # (samples, 1)
     mask: Tensor | None  # (samples, lookback, 1), False where padded
     known: Tensor | None = None  # (samples, horizon, 1), False where the future was filled in
-    around: Tensor | None = None  # (samples, n_series, spans + 1) means of all series over parts of the past
+    around: Tensor | None = None  # (samples, n_series, spans) means of all series over parts of the past
 
 
 class Run(NamedTuple):
