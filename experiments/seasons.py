@@ -5,8 +5,9 @@
 
 The validation rows of a benchmark cover one season, and what is chosen on them suits that season. This leaves out one
 block of consecutive train and validation rows after the other, trains on the rest for as long as the table says, and
-prints MSE and MAE on the block left out, of the start and of the trained network. With `--forward` it trains on what
-comes before each block alone, from the second on, as a forecaster has to. Test rows are never read.
+prints MSE and MAE on the block left out, of the start and of the trained network. With `--forward` it does as a
+forecaster has to: the rows are cut into sixteenths; it fits on the first five or more, chooses by the three that
+follow, and is judged by the three after those. Test rows are never read.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 from itertools import pairwise, product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,8 +33,8 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", type=Path, help="the experiment's TOML")
     parser.add_argument("--horizons", type=int, nargs="+", help="a part of the TOML's")
-    parser.add_argument("--blocks", type=int, default=4, help="how many (default 4)")
-    parser.add_argument("--forward", action="store_true", help="train on what comes before each block alone")
+    parser.add_argument("--blocks", type=int, default=4, help="how many to leave out (default 4)")
+    parser.add_argument("--forward", action="store_true", help="fit, choose and be judged by rows in their order")
     parser.add_argument("--variants", type=Path, help="a TOML of variants, in place of the table's own network")
     parser.add_argument("--column", choices=LOOKBACKS, default="i", help="of the benchmark; sets the lookback")
     parser.add_argument("--mixer", choices=MIXERS, default="memory", help="what mixes tokens")
@@ -43,25 +45,47 @@ def main(argv: list[str] | None = None) -> None:
     table = Table.read(args.table)
     benchmark = Benchmark(load_dataset(table.dataset, root=args.root), torch.device("cpu"))
     rows = benchmark.data.split.validation.stop
-    edges = [rows * i // args.blocks for i in range(args.blocks + 1)]
-    blocks = list(pairwise(edges))[1 if args.forward else 0 :]
+    folds = forward_folds(rows) if args.forward else left_out_folds(rows, args.blocks)
     variants = Variant.read(args.variants) if args.variants else [Variant.of_mixer(args.mixer)]
     lookback = LOOKBACKS[args.column]
     for horizon, variant in product(args.horizons or table.horizons, variants):
         model, train = table.configs(horizon, lookback, benchmark.n_series, variant, args.seed)
         found = []
-        for first, last in blocks:
-            left_out, reach = range(first, rows if args.forward else last), lookback if args.forward else 0
-            outside = windows(benchmark, [range(first), range(left_out.stop, rows)], model)
-            inside = windows(benchmark, [range(first - reach, last)], model)
-            profile = profile_without(benchmark, left_out, rows, model.cycle) if model.cycle else None
-            network = started_network(model, outside, inside, profile, args.seed)
-            start = errors(network, inside)
-            fit_network(network, outside, None, train)
-            found.append([*start, *(errors(network, inside) if train.max_epochs else start)])
-            print(f"rows {first:>6} to {last:>6}: {_line(found[-1])}", flush=True)
+        for fold in folds:
+            fitted = windows(benchmark, fold.fitted, model)
+            chosen, back = None, 0
+            if fold.chosen is not None:  # the rows that a first window reads are there in any case
+                back = lookback
+                chosen = windows(benchmark, [range(fold.chosen.start - back, fold.chosen.stop)], model)
+            judged = windows(benchmark, [range(fold.judged.start - back, fold.judged.stop)], model)
+            profile = profile_of(benchmark, fold.fitted, model.cycle) if model.cycle else None
+            network = started_network(model, fitted, judged if chosen is None else chosen, profile, args.seed)
+            start = errors(network, judged)
+            fit_network(network, fitted, chosen, train)
+            found.append([*start, *(errors(network, judged) if train.max_epochs else start)])
+            print(f"rows {fold.judged.start:>6} to {fold.judged.stop:>6}: {_line(found[-1])}", flush=True)
         mean = _line(np.mean(found, axis=0).tolist())
         print(f"{table.dataset} {lookback}->{horizon} {variant.name}, mean: {mean}\n", flush=True)
+
+
+class Fold(NamedTuple):
+    """Rows that are fitted, rows by which the start and the best check are chosen, and rows that judge."""
+
+    fitted: list[range]
+    chosen: range | None  # None: the start is chosen by what judges it, and training ends where the table says
+    judged: range
+
+
+def left_out_folds(rows: int, blocks: int) -> list[Fold]:
+    edges = [rows * i // blocks for i in range(blocks + 1)]
+    return [Fold([range(first), range(last, rows)], None, range(first, last)) for first, last in pairwise(edges)]
+
+
+def forward_folds(rows: int) -> list[Fold]:
+    edges = [rows * i // 16 for i in range(17)]
+    return [
+        Fold([range(edges[i])], range(edges[i], edges[i + 3]), range(edges[i + 3], edges[i + 6])) for i in range(5, 11)
+    ]
 
 
 def windows(benchmark: Benchmark, ranges: list[range], model: ModelConfig) -> Windows:
@@ -84,10 +108,10 @@ def windows(benchmark: Benchmark, ranges: list[range], model: ModelConfig) -> Wi
     )
 
 
-def profile_without(benchmark: Benchmark, block: range, rows: int, cycle: int) -> torch.Tensor:
-    """The mean day of the first `rows` rows less `block`."""
+def profile_of(benchmark: Benchmark, ranges: list[range], cycle: int) -> torch.Tensor:
+    """The mean day of these rows."""
     channels = benchmark.scaled.reshape(benchmark.n_series, -1)
-    kept = np.r_[0 : block.start, block.stop : rows]
+    kept = np.concatenate([np.arange(rows.start, rows.stop) for rows in ranges])
     phases = kept % cycle
     return torch.from_numpy(np.stack([channels[:, kept[phases == phase]].mean(1) for phase in range(cycle)], axis=1))
 

@@ -101,3 +101,30 @@ def test_the_start_is_the_same_by_runs_and_by_windows(cycle: int, own: bool, mon
         )
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-3, atol=1e-4)
+
+
+def test_what_all_series_read_alike_is_counted_once() -> None:
+    """Inputs that depend on the step alone, as what a series reads of all does."""
+    windows = windows_of([40, 40, 40], [0.0, 5.0, -1.0])
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        step = batch.step.double()
+        return torch.stack([step.cos(), step.sin()], dim=1), batch.future[..., 0], batch.series[:, 0]
+
+    once, each = (moments_of_batches(windows, None, (3, 2, HORIZON), read, alike) for alike in (True, False))
+    assert once.xx.shape == (1, 2, 2)
+    torch.testing.assert_close(once.xx.expand(3, -1, -1), each.xx)
+    torch.testing.assert_close(once.xy, each.xy)
+    weight = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 2, HORIZON)))
+    assert once.error(weight) == pytest.approx(each.error(weight))
+
+
+def test_windows_are_in_step_where_each_series_has_the_same() -> None:
+    assert windows_of([40, 40], [0.0, 1.0]).in_step
+    assert windows_of([40, 50], [0.0, 1.0], last=np.array([35, 35])).in_step
+    assert not windows_of([40, 41], [0.0, 1.0]).in_step
+    assert not windows_of([40, 40], [0.0, 1.0], first=np.array([7, 8]), last=np.array([39, 40])).in_step
+    assert not windows_of([40, 40], [0.0, 1.0], series=np.array([0, 0])).in_step
+    observed = np.ones(80, dtype=bool)
+    observed[12] = False
+    assert not windows_of([40, 40], [0.0, 1.0], observed=observed).in_step

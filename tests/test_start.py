@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -411,7 +412,7 @@ def test_series_that_return_to_their_mean_do_so_at_their_own_pace(scale_windows:
     assert back[0] < back[1] - 0.1  # the quicker one returns further
 
 
-def test_the_levels_weights_are_least_squares() -> None:
+def test_weights_that_read_the_level_are_least_squares_and_count_half() -> None:
     series = [returning(800, keeps, seed) for seed, keeps in enumerate((0.5, 0.9))]
     train, validation = two(series)
     config = make(n_series=2, linear_per_series=True, linear_level=True)
@@ -420,15 +421,16 @@ def test_the_levels_weights_are_least_squares() -> None:
     assert error == pytest.approx(evaluate(network, validation), rel=1e-5)
     assert network.linear is not None
     assert network.linear.own is not None
-    weight = np.vstack([network.linear.weight.detach().double().numpy(), np.zeros((1, HORIZON))])
     for i, values in enumerate(series):
         (batch,) = split(values)[0].batches(10**6)
         level = batch.past[..., 0].double().numpy().mean(1, keepdims=True)
         x, y = pairs(split(values)[0])
-        x = np.hstack([x, level])
-        found = network.linear.own[i].double().numpy()  # compared by what it adds: a constant part of it adds nothing
-        expected = [ridge(x, y - x @ weight, strength) for strength in RIDGES]
-        assert min(np.abs(x @ (found - w)).max() for w in expected) < 1e-3
+        added = np.hstack([x, level]) @ network.linear.own[i].double().numpy()  # a constant part of them adds nothing
+        left = y - x @ network.linear.weight.detach().double().numpy()
+        plain, reading = (
+            [inputs @ ridge(inputs, left, strength) for strength in RIDGES] for inputs in (x, np.hstack([x, level]))
+        )
+        assert min(np.abs(added - (a + b) / 2).max() for a, b in product(plain, reading)) < 1e-3
 
 
 def test_whether_the_profile_helps_is_told_by_the_weights_that_are_kept() -> None:
@@ -526,7 +528,7 @@ def test_a_series_that_follows_another_is_told_by_it(scale_windows: bool, cycle:
     assert torch.equal(across.state_dict()["across.weight"], before["across.weight"])
 
 
-def test_levels_of_others_are_left_out_where_they_mislead() -> None:
+def test_levels_that_part_do_not_mislead() -> None:
     """Two levels that rose together in the training rows and part in the validation rows; what is fast goes on."""
     n = 1200
     rng = np.random.default_rng(0)
@@ -534,12 +536,64 @@ def test_levels_of_others_are_left_out_where_they_mislead() -> None:
     level = np.concatenate([np.linspace(-3, 3, 3 * n // 4), np.full(n - 3 * n // 4, 3.0)])
     other = np.concatenate([np.linspace(-3, 3, 3 * n // 4), np.linspace(3, -9, n - 3 * n // 4)])
     train, validation = with_surroundings([level + fast[:-1], other + fast[1:]])  # the first does as the second did
-    network = SimbaForecaster(make(n_series=2, linear_per_series=True, linear_across=True)).eval()
+    without, across = (
+        started_network(make(n_series=2, linear_per_series=True, linear_across=each), train, validation, None, 0)
+        for each in (False, True)
+    )
+    assert across.across is not None
+    assert across.across.weight[0].abs().amax(-1).unflatten(0, (2, -1))[1, 0] > 0.5  # by the other's last value
+    assert evaluate(across, validation) < 0.95 * evaluate(without, validation)
+
+
+@pytest.mark.parametrize("lengths", [(900, 900), (900, 840)])
+def test_a_series_may_follow_another_at_some_hours_alone(lengths: tuple[int, int]) -> None:
+    """The second repeats the first in half of a day; where series end apart, each has moments of its own."""
+    n, period = max(lengths), 12
+    rng = np.random.default_rng(0)
+    walk = np.zeros(n + HORIZON)
+    for t in range(1, n + HORIZON):
+        walk[t] = 0.9 * walk[t - 1] + rng.normal()
+    at_day = np.arange(n) % period < period // 2
+    values = [walk[HORIZON:], np.where(at_day, walk[:n], 0) + 0.1 * rng.normal(size=n)]
+    values = [v[:length] for v, length in zip(values, lengths, strict=True)]
+    counts = np.array(lengths)
+    flat = torch.from_numpy(np.concatenate(values)).float(), counts, np.zeros(2, int)
+    around = Surroundings(*flat, lookback=LOOKBACK, n_series=2)
+    shape = dict(lookback=LOOKBACK, horizon=HORIZON, around=around)
+    train = Windows(*flat, first=np.full(2, LOOKBACK), last=counts * 3 // 4, **shape)  # type: ignore[arg-type]
+    validation = Windows(*flat, first=counts * 3 // 4, last=counts, **shape)  # type: ignore[arg-type]
+    errors = []
+    for harmonics in (0, 2):
+        own = dict(linear_per_series=True, linear_across=True, linear_harmonics=harmonics)
+        network = SimbaForecaster(make(n_series=2, cycle=period, scale_windows=False, **own)).eval()
+        errors.append(closed_form_start(network, train, validation))
+        assert errors[-1] == pytest.approx(evaluate(network, validation), rel=1e-4)
+    assert errors[1] < 0.8 * errors[0]
+
+
+@torch.no_grad()
+def test_what_is_read_across_is_solved_by_least_squares() -> None:
+    values = following(600, lag=3)
+    train, validation = with_surroundings(values)
+    shape = dict(n_series=3, cycle=5, scale_windows=False, linear_per_series=True)
+    without = SimbaForecaster(make(**shape)).eval()
+    closed_form_start(without, train, validation)
+    network = SimbaForecaster(make(**shape, linear_across=True, linear_harmonics=1)).eval()
     closed_form_start(network, train, validation)
     assert network.across is not None
-    read = network.across.weight.abs().amax(-1)[0].unflatten(0, (2, -1))  # by the first series: (n_series, spans)
-    assert (read[:, -1] == 0).all()
-    assert read[1, 0] > 0.5
+    for i in range(3):
+        x, y = [], []
+        for batch in train.batches(256):
+            own = batch.series[:, 0] == i
+            left = batch.future[..., 0] - without(batch.past, batch.step, batch.series)[..., 0]
+            x.append(network.read_across(batch.around, batch.step)[own].double())
+            y.append(left[own].double())
+        inputs, left = torch.cat(x).numpy(), torch.cat(y).numpy()
+        scale = np.sqrt((inputs**2).sum(0))
+        scale[scale == 0] = 1
+        found = inputs @ network.across.weight[i].double().numpy()
+        solved = (ridge(inputs / scale, left, strength) for strength in RIDGES)
+        assert min(np.abs(found - inputs / scale @ weight).max() for weight in solved) < 1e-3
 
 
 def test_series_that_say_nothing_of_one_another_are_left_alone_or_nearly() -> None:
@@ -554,3 +608,7 @@ def test_series_that_say_nothing_of_one_another_are_left_alone_or_nearly() -> No
 def test_reading_across_needs_weights_of_each_series() -> None:
     with pytest.raises(ValueError, match="`linear_across` must be False where `linear_per_series` is"):
         make(linear_across=True)
+    with pytest.raises(ValueError, match="`linear_harmonics` must be 0 where `linear_across` is False"):
+        make(cycle=24, linear_harmonics=1)
+    with pytest.raises(ValueError, match="`linear_harmonics` must be at most half of `cycle` = 5, got 3"):
+        make(cycle=5, linear_per_series=True, linear_across=True, linear_harmonics=3)

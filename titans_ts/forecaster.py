@@ -30,6 +30,7 @@ from .training import Check, TrainConfig, fit_network
 from .windows import Scaler, Windows, profiles
 
 PATHS_OF_EACH = ("per_series", "across")  # linear paths with weights of each series' own
+HARMONICS, MOST_BY_PHASE = 2, 40  # of the cycle, where so many series read one another: weights grow by the square
 LEAST_STEPS = 300  # of training on short series, whose epochs have few
 
 
@@ -70,8 +71,8 @@ class TitansForecaster(BaseEstimator):
     linear_path : bool, "per_series" or "across"
         A linear forecast beside the deep branch, solved for in closed form: one for all series or, where they differ in
         kind, with a part of each series' own, which also learns how soon that series returns to its mean, and takes
-        memory for each. With "across" each series' part also reads what all series did at the same time, which takes
-        memory by the square of their number.
+        memory for each. With "across" each series' part also reads what all series did at the same time, of up to some
+        40 series by the phase of the cycle too, which takes memory by the square of their number.
     loss : {"mse", "mae", "huber"}
         Of the scaled values.
     learning_rate : float
@@ -467,17 +468,19 @@ class TitansForecaster(BaseEstimator):
 
     def _model_config(self, panel: Panel, lookback: int, horizon: int, cycle: int) -> ModelConfig:
         path = self.linear_path if isinstance(self.linear_path, str) else None
+        cycle = as_whole("cycle", self.cycle, 0, cycle)
         if path not in (None, *PATHS_OF_EACH):
             raise ValueError(f"`linear_path` must be True, False or one of {PATHS_OF_EACH}, got {path!r}.")
         return ModelConfig(
             lookback=lookback,
             horizon=horizon,
             n_series=panel.n_series,
-            cycle=as_whole("cycle", self.cycle, 0, cycle),
+            cycle=cycle,
             linear_path=True if path else as_flag("linear_path", self.linear_path),
             linear_per_series=path in PATHS_OF_EACH,
             linear_level=path in PATHS_OF_EACH,
             linear_across=path == "across",
+            linear_harmonics=min(HARMONICS, cycle // 2) if path == "across" and panel.n_series <= MOST_BY_PHASE else 0,
             patch_len=as_whole("patch_len", self.patch_len, 1),
             stride=as_whole("stride", self.stride, 1),
             d_model=as_whole("d_model", self.d_model, 1),

@@ -22,7 +22,7 @@ BATCH = 4096  # windows read at a time
 class Moments(NamedTuple):
     """Of each series' windows, or of all as if they were one's; in float64."""
 
-    xx: Tensor  # (n_series, inputs, inputs)
+    xx: Tensor  # (n_series, inputs, inputs), or (1, ...) where all read the same
     xy: Tensor  # (n_series, inputs, horizon)
     yy: Tensor  # (n_series,)
     n: int  # entries of y, of all series
@@ -33,13 +33,14 @@ class Moments(NamedTuple):
         xx, xy, yy = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
         return cls(xx, xy, yy, 0)
 
-    def reading(self, inputs: Tensor) -> Moments:
-        """Those of some of the inputs."""
-        return self._replace(xx=self.xx[:, inputs][:, :, inputs], xy=self.xy[:, inputs])
+    def first(self, inputs: int) -> Moments:
+        """Those of the first `inputs`."""
+        return self._replace(xx=self.xx[:, :inputs, :inputs], xy=self.xy[:, :inputs])
 
     def together(self, inputs: int) -> Moments:
         """Those of all series as one, and of the first `inputs`."""
-        return Moments(self.xx[:, :inputs, :inputs].sum(0), self.xy[:, :inputs].sum(0), self.yy.sum(), self.n)
+        xx, xy, yy, n = self.first(inputs)
+        return Moments(xx.sum(0), xy.sum(0), yy.sum(), n)
 
     def error(self, weight: Tensor) -> float:
         """The mean squared error of y = x weight."""
@@ -48,15 +49,19 @@ class Moments(NamedTuple):
 
 def moments_of_batches(
     windows: Windows,
-    most: int,
+    most: int | None,
     shape: tuple[int, int, int],
     read: Callable[[Batch], tuple[Tensor, Tensor, Tensor]],
+    alike: bool = False,
 ) -> Moments:
     """Of what `read` finds in each batch: x (samples, inputs), y (samples, horizon) and the part that each belongs to.
 
-    `shape` is parts, inputs and horizon; where there are over `most` windows, evenly spaced ones stand for them.
+    `shape` is parts, inputs and horizon; where there are over `most` windows, evenly spaced ones stand for them. Where
+    x is `alike` for all parts, its moments are those of the first.
     """
     total = Moments.zero(*shape, windows.device)
+    if alike:
+        total = total._replace(xx=total.xx[:1])
     n = 0
     for batch in windows.batches(BATCH, most):
         x, y, part = read(batch)
@@ -64,7 +69,8 @@ def moments_of_batches(
         for i in part.unique().tolist():  # windows come series after series, so a batch has few
             own = part == i
             a, b = x[own], y[own]
-            total.xx[i] += a.mT @ a
+            if i == 0 or not alike:
+                total.xx[i] += a.mT @ a
             total.xy[i] += a.mT @ b
             total.yy[i] += b.square().sum()
         n += y.numel()

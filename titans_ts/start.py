@@ -4,7 +4,7 @@ The linear path is least squares on the training windows, the ridge and whether 
 chosen on the validation windows. Both need only second moments, so a window is read once.
 
 Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a linear map goes; CycleNet (Lin et al.,
-2024) what a cycle adds.
+2024) what a cycle adds; Bates and Granger (1969) what the mean of two forecasts does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from .model import ModelConfig, SimbaForecaster
 from .model.parts import AcrossPath
@@ -124,7 +125,8 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     value is a candidate too. By eigenvalues, so that a singular matrix does no harm.
 
     The weights of each series' own are shrunk towards the common ones, by a ridge in proportion to the series' own
-    moments that is chosen for all at once.
+    moments that is chosen for all at once. Those that read the window's level are averaged with those that do not:
+    how soon a series returns differs from one season to the next, of which the validation windows are one.
     """
     by_series, lookback = network.config.linear_per_series, network.config.lookback
     moments = _linear_moments(network, train, seen=True)
@@ -140,9 +142,13 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     weight = anchor + away
     if not by_series:
         return _Solution(error, weight, None)
-    unread = weight.new_zeros(moments.xy.shape[-2] - lookback, weight.shape[-1])  # the common path reads no level
-    error, own = _shrunk(moments, judge, torch.cat([weight, unread]), ridges)
-    return _Solution(error, weight, own)
+    error, own = _shrunk(moments.first(lookback), judge.first(lookback), weight, ridges)
+    if not network.config.linear_level:
+        return _Solution(error, weight, own)
+    anchor = pad(weight, (0, 0, 0, 1))  # the common path reads no level
+    _, with_level = _shrunk(moments, judge, anchor, ridges)
+    own = (pad(own, (0, 0, 0, 1)) + with_level) / 2
+    return _Solution(judge.error(anchor + own), weight, own)
 
 
 def _shrunk(moments: Moments, judge: Moments, anchor: Tensor, ridges: Sequence[float]) -> tuple[float, Tensor]:
@@ -170,8 +176,7 @@ def _solve_across(
     """The error, and the weights (n_series, inputs, horizon) of what all series say about what is left of each.
 
     Left by the linear path, in the data's own scale. The inputs are brought to one scale, so that the ridge treats them
-    alike. Levels drift together for other reasons than that one tells of another, so the least validation error decides
-    whether they are read at all.
+    alike.
     """
 
     def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -179,22 +184,20 @@ def _solve_across(
         left = (
             pair.future if network.linear is None else pair.future - network.linear(pair.past, pair.series, pair.level)
         )
-        return across.read(network.without_cycle(batch.around, batch.step)), left * pair.std, batch.series[:, 0]
+        return network.read_across(batch.around, batch.step), left * pair.std, batch.series[:, 0]
 
-    shape = network.config.n_series, across.n_inputs, network.config.horizon
-    moments = moments_of_batches(train, MOST_OWN_WINDOWS, shape, read)
-    judge = moments if validation is None else moments_of_batches(validation, MOST_OWN_WINDOWS, shape, read)
+    def moments_of(windows: Windows) -> Moments:
+        shape = network.config.n_series, across.n_inputs, network.config.horizon
+        alike = windows.in_step
+        return moments_of_batches(windows, None if alike else MOST_OWN_WINDOWS, shape, read, alike)
+
+    moments = moments_of(train)
+    judge = moments if validation is None else moments_of(validation)
     scale = moments.xx.sum(0).diagonal().sqrt()
     scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
     moments, judge = (m._replace(xx=m.xx / scale / scale.mT, xy=m.xy / scale) for m in (moments, judge))
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
-    inputs = torch.arange(across.n_inputs, device=scale.device)
-    found = []
-    for read_by in (inputs, inputs[across.is_deviation(inputs)]):
-        some, some_judge = (m.reading(read_by) for m in (moments, judge))
-        error, weight = _shrunk(some, some_judge, torch.zeros_like(some.xy), ridges)
-        found.append((error, torch.zeros_like(moments.xy).index_copy(1, read_by, weight)))
-    error, weight = min(found, key=lambda candidate: candidate[0])
+    error, weight = _shrunk(moments, judge, torch.zeros_like(moments.xy), ridges)
     return error, weight / scale
 
 

@@ -178,6 +178,12 @@ class Windows:
         return sum(i * part.abs().sum(dtype=torch.float64).item() for i, part in enumerate(parts, start=1))
 
     @property
+    def in_step(self) -> bool:
+        """Whether every series has the same windows, as far as their steps go, and all of them count."""
+        same = (self._step == self._step[0]).all() & (self._count == self._count[0]).all()
+        return self._kept is None and bool(same) and len(self._series.unique()) == len(self._series)
+
+    @property
     def runs(self) -> list[Run] | None:
         """All windows as runs of rows; None where some are padded or left out, or rows were filled in."""
         if self._mask is not None or self._kept is not None or self._known is not None:

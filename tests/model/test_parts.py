@@ -171,17 +171,28 @@ def test_spans_double_going_back_and_end_with_the_whole() -> None:
     assert spans(8) == [(0, 1), (1, 2), (2, 4), (4, 8), (0, 8)]
 
 
-def test_the_path_across_reads_levels_and_what_is_off_them() -> None:
+def test_the_path_across_reads_what_is_off_the_level() -> None:
     path = AcrossPath(n_series=2, lookback=4, horizon=3).double()
     nan = torch.nan
     means = torch.tensor([[[5.0, 4.0, 2.5, 3.5], [nan, nan, nan, nan]]], dtype=torch.float64)
-    assert path.read(means).tolist() == [[1.5, 0.5, -1.0, 3.5, 0.0, 0.0, 0.0, 0.0]]
-    means = normal(3, 2, 4)
-    assert (path(means, torch.tensor([0, 1, 2])) == 0).all()
-    path.weight.copy_(normal(2, 8, 3, seed=1))
-    read = path.read(means)
-    expected = torch.stack([read[0] @ path.weight[0], read[1] @ path.weight[1], torch.zeros(3).double()])
-    torch.testing.assert_close(path(means, torch.tensor([0, 1, 2])), expected)
+    assert path.read(means, torch.tensor([7])).tolist() == [[1.5, 0.5, -1.0, 0.0, 0.0, 0.0]]
+    read, series = path.read(normal(3, 2, 4), torch.arange(3)), torch.tensor([[0, 1], [1, 2], [-1, 0]])
+    assert (path(read, series) == 0).all()
+    path.weight.copy_(normal(2, 6, 3, seed=1))
+    none, (first, second) = torch.zeros(3).double(), path.weight
+    expected = [read[0] @ first, read[0] @ second, read[1] @ second, none, none, read[2] @ first]
+    torch.testing.assert_close(path(read, series), torch.stack(expected))
+
+
+def test_the_path_across_varies_with_the_phase() -> None:
+    path = AcrossPath(n_series=2, lookback=4, horizon=3, period=6, harmonics=2).double()
+    plain = AcrossPath(n_series=2, lookback=4, horizon=3).double()
+    step = torch.tensor([0, 4, 13, 6 * 10**12 + 1, -5])
+    means = normal(len(step), 2, 4)
+    off, found = plain.read(means, step), path.read(means, step).unflatten(1, (5, -1))
+    angle = 2 * torch.pi / 6 * (step % 6).double().unsqueeze(1)
+    for i, wave in enumerate((angle.cos() ** 0, angle.cos(), (2 * angle).cos(), angle.sin(), (2 * angle).sin())):
+        torch.testing.assert_close(found[:, i], off * wave, rtol=1e-6, atol=1e-6)
 
 
 def test_a_cycles_means_are_those_of_what_it_answers() -> None:

@@ -208,7 +208,7 @@ def test_means_of_other_series_are_asked_for_by_their_shape() -> None:
     with pytest.raises(ValueError, match=r"`around` must have shape .* got \(2, 3, 1\)"):
         network(window(), around=torch.zeros(2, 3, 1))
     with pytest.raises(ValueError, match="`linear_across` must be set"):
-        make().without_cycle(None, torch.zeros(2, dtype=torch.int64))
+        make().read_across(None, torch.zeros(2, dtype=torch.int64))
 
 
 # Mask

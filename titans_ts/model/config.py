@@ -14,7 +14,7 @@ CHOICES = {
 AT_LEAST = {
     **dict.fromkeys(("lookback", "horizon", "n_series", "d_model", "n_heads", "n_layers", "patch_len", "stride"), 1),
     **dict.fromkeys(("memory_depth", "memory_expansion", "chunk_size", "einfft_blocks"), 1),
-    **dict.fromkeys(("cycle", "n_persistent"), 0),
+    **dict.fromkeys(("cycle", "linear_harmonics", "n_persistent"), 0),
 }
 
 
@@ -39,7 +39,10 @@ class ModelConfig:
         mean, and some do sooner than others.
     linear_across : bool
         Each series' forecast also reads what all series did over the window: a linear map of their means over spans
-        that double going back and of their levels, solved for at the start and fixed from then on.
+        that double going back, less the window's, solved for at the start and fixed from then on.
+    linear_harmonics : int
+        That map varies with the phase of the cycle, by so many harmonics: what a mean tells at noon it need not tell
+        at night.
     scale_windows : bool, optional
         Divide each window by its standard deviation, in what the network reads and in its loss, not only centre it.
         None lets `started_network` choose on validation; until then it is no.
@@ -80,6 +83,7 @@ class ModelConfig:
     linear_per_series: bool = False
     linear_level: bool = False
     linear_across: bool = False
+    linear_harmonics: int = 0
     scale_windows: bool | None = None
     patch_len: int = 16
     stride: int = 8
@@ -124,6 +128,12 @@ class ModelConfig:
             raise ValueError("`linear_level` must be False where `linear_per_series` is: it adds to those weights.")
         if self.linear_across and not self.linear_per_series:
             raise ValueError("`linear_across` must be False where `linear_per_series` is: each series has its own.")
+        if self.linear_harmonics and not self.linear_across:
+            raise ValueError("`linear_harmonics` must be 0 where `linear_across` is False: its weights have them.")
+        if 2 * self.linear_harmonics > self.cycle:
+            raise ValueError(
+                f"`linear_harmonics` must be at most half of `cycle` = {self.cycle}, got {self.linear_harmonics}."
+            )
         if self.mixer == "attention" and self.d_model // self.n_heads % 2:
             raise ValueError(f"`d_model` / `n_heads` must be even for attention, got {self.d_model // self.n_heads}.")
         if self.stride > self.patch_len:

@@ -6,6 +6,7 @@ DLinear (Zeng et al., 2023). Everything here sees one row per sample, a sample b
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -108,7 +109,7 @@ class LinearPath(nn.Module):
             return y
         if series is None:
             raise ValueError("`series` must say which series each sample is of: the linear path has weights of each.")
-        return y + _by_series(self.read_by_own(z, level), series, self.own)
+        return y + _by_series(self.read_by_own(z, level), series.unsqueeze(-1), self.own)
 
     def read_by_own(self, z: Tensor, level: Tensor | None) -> Tensor:
         """What each series' own weights are multiplied with: `z`, and the level where they have a row for it."""
@@ -131,38 +132,55 @@ def spans(lookback: int) -> list[tuple[int, int]]:
 class AcrossPath(nn.Module):
     """A linear map from what all series did lately to each one's horizon, zero at first; training leaves it as it is.
 
-    Of each series it reads its mean over the window, and those over the window's `spans` less that.
+    Of each series it reads the means over the window's `spans`, less the mean over the window. With `harmonics` of a
+    `period` the map varies with the absolute step, and is one of 1, cos and sin of each.
+
+    Source: the periodic autoregressions of Pagano (1978), of many series.
     """
 
     weight: Tensor
+    waves: Tensor
 
-    def __init__(self, n_series: int, lookback: int, horizon: int) -> None:
+    def __init__(self, n_series: int, lookback: int, horizon: int, period: int = 0, harmonics: int = 0) -> None:
         super().__init__()
         self.spans = spans(lookback)
-        self.n_inputs = n_series * len(self.spans)
+        self.period = period if harmonics else 1
+        self.register_buffer("waves", _waves(self.period, harmonics), persistent=False)
+        self.n_inputs = n_series * (len(self.spans) - 1) * self.waves.shape[1]
         self.register_buffer("weight", torch.zeros(n_series, self.n_inputs, horizon))
 
-    def read(self, means: Tensor) -> Tensor:
-        """Means (samples, n_series, spans) to what the weights are for, (samples, n_inputs); 0 where one is NaN."""
-        level = means[..., -1:]
-        return torch.cat([means[..., :-1] - level, level], dim=-1).nan_to_num(0.0).flatten(1)
+    def read(self, means: Tensor, step: Tensor) -> Tensor:
+        """What the weights are for, (windows, n_inputs), in windows from `step` (windows,) on.
 
-    def is_deviation(self, inputs: Tensor) -> Tensor:
-        """Whether each of these inputs is what a span is off a level, not a level."""
-        return inputs % len(self.spans) != len(self.spans) - 1
+        Of means (windows, n_series, spans); one that is NaN counts for nothing.
+        """
+        off = (means[..., :-1] - means[..., -1:]).nan_to_num(0.0).flatten(1)
+        return (self.waves[step % self.period].unsqueeze(2) * off.unsqueeze(1)).flatten(1)
 
-    def forward(self, means: Tensor, series: Tensor) -> Tensor:
-        """(samples, n_series, spans), (samples,) -> (samples, horizon); 0 for a series that has no weights."""
-        return _by_series(self.read(means), series, self.weight)
+    def forward(self, read: Tensor, series: Tensor) -> Tensor:
+        """(windows, n_inputs), (windows, channels) -> (windows * channels, horizon); 0 for a series without weights."""
+        return _by_series(read, series, self.weight)
+
+
+def _waves(period: int, harmonics: int) -> Tensor:
+    """1, cos and sin of so many harmonics at each step of a period: (period, 1 + 2 harmonics)."""
+    angle = (
+        2 * math.pi / period * torch.arange(period, dtype=torch.float64).unsqueeze(1) * torch.arange(1, harmonics + 1)
+    )
+    return torch.cat([torch.ones(period, 1), angle.cos(), angle.sin()], dim=1).float()
 
 
 def _by_series(z: Tensor, series: Tensor, weights: Tensor) -> Tensor:
-    """Each sample by its series' weights, one product for each series, so that no sample needs a copy of them."""
-    known = len(weights)
-    series = series.where((series >= 0) & (series < known), known)
-    order = series.argsort(stable=True)
-    counts = series.bincount(minlength=known + 1).tolist()
-    parts = z[order].split(counts)
+    """Each row of `z` by the weights of each series that `series` (rows, channels) names: (rows * channels, outputs).
+
+    One product for each series, so that no row needs a copy of them.
+    """
+    known, channels = len(weights), series.shape[1]
+    numbers = series.flatten()
+    numbers = numbers.where((numbers >= 0) & (numbers < known), known)
+    order = numbers.argsort(stable=True)
+    counts = numbers.bincount(minlength=known + 1).tolist()
+    parts = z[order // channels].split(counts)
     rows = [part @ weight for part, weight in zip(parts, weights, strict=False) if len(part)]
     rows.append(z.new_zeros(counts[known], weights.shape[-1]))
     return torch.cat(rows)[order.argsort()]

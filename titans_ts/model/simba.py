@@ -58,7 +58,10 @@ class SimbaForecaster(nn.Module):
         self.linear = (
             LinearPath(config.lookback, config.horizon, own, config.linear_level) if config.linear_path else None
         )
-        self.across = AcrossPath(config.n_series, config.lookback, config.horizon) if config.linear_across else None
+        self.across = None
+        if config.linear_across:
+            shape = config.n_series, config.lookback, config.horizon
+            self.across = AcrossPath(*shape, config.cycle, config.linear_harmonics)
         self.embed = PatchEmbedding(*config.patching, config.d_model)
         self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
         self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
@@ -172,11 +175,11 @@ class SimbaForecaster(nn.Module):
             over = self.cycle(numbers, step.repeat_interleave(channels), lookback + config.horizon)
             x, ahead = x - over[:, :lookback], over[:, lookback:]
         if self.across is not None:
-            ahead = ahead + self.across(self.without_cycle(around, step).repeat_interleave(channels, 0), numbers)
+            ahead = ahead + self.across(self.read_across(around, step), series)
         return x, ahead, mask, numbers
 
-    def without_cycle(self, around: Tensor | None, step: Tensor) -> Tensor:
-        """Means of all series, less those of their cycles: (batch, n_series, spans), (batch,) -> the same."""
+    def read_across(self, around: Tensor | None, step: Tensor) -> Tensor:
+        """What the series read of one another: means (batch, n_series, spans), (batch,) -> (batch, inputs)."""
         if self.across is None:
             raise ValueError("`linear_across` must be set for the series to read one another.")
         n_series, parts = self.config.n_series, self.across.spans
@@ -185,7 +188,9 @@ class SimbaForecaster(nn.Module):
                 f"`around` must have shape (batch, n_series, spans) = {(len(step), n_series, len(parts))}, got "
                 f"{None if around is None else tuple(around.shape)}; `Surroundings` makes it."
             )
-        return around if self.cycle is None else around - self.cycle.means(n_series, step, self.config.lookback, parts)
+        if self.cycle is not None:
+            around = around - self.cycle.means(n_series, step, self.config.lookback, parts)
+        return self.across.read(around, step)
 
     def deep(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
         """The patched branch alone: (samples, lookback) -> (samples, horizon)."""
