@@ -31,6 +31,7 @@ tables: $(READY) ## measure the rows that the benchmark's CSVs lack (hours), and
 		$(BIN)/python experiments/long_term.py experiments/$$name.toml --columns i ii iii || exit; \
 	done
 	$(BIN)/python experiments/tables.py $(TABLES)
+	$(BIN)/python experiments/tables.py $(TABLES) --summary
 
 # A stamp is written last, so an interrupted installation starts again.
 $(READY): setup.cfg pyproject.toml constraints.txt

@@ -17,7 +17,7 @@ from peers import MODELS
 
 HORIZONS = (96, 192, 336, 720)
 HERE = Path(__file__).parent
-OURS = ("closed-form", "titans")
+OURS = {"closed-form": "its closed-form start alone", "titans": "titans"}
 Errors = dict[int, dict[int, tuple[float, float]]]  # horizon, seed: MSE and MAE
 
 
@@ -27,10 +27,14 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("tables", nargs="+", help="names of TOMLs beside this script, such as etth1")
     parser.add_argument("--columns", nargs="+", choices=LOOKBACKS, default=list(LOOKBACKS))
     parser.add_argument("--quality", action="store_true", help="the time to each peer's error, in place of the tables")
+    parser.add_argument("--summary", action="store_true", help="our means over the horizons, in place of the tables")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the CSVs")
     args = parser.parse_args(argv)
     if args.quality:
         print("\n".join(time_to_quality([args.results / f"{name}.csv" for name in args.tables])))
+        return
+    if args.summary:
+        print("\n".join(summary(args.tables, args.results)))
         return
     for name in args.tables:
         table = Table.read(HERE / f"{name}.toml")
@@ -65,6 +69,20 @@ def rendered(table: Table, column: str, found: dict[str, Errors]) -> list[str]:
         for name, (mse, mae) in table.published.items():
             cells = ["–"] * len(HORIZONS)
             lines.append("| " + " | ".join([f"{name} (as published)", *cells, short(mse, 3), short(mae, 3)]) + " |")
+    return lines
+
+
+def summary(names: list[str], results: Path) -> list[str]:
+    """The lines of a table: ours, mean MSE over the horizons, one column for each data set."""
+    lines = [
+        f"| lookback | | {' | '.join(Table.read(HERE / f'{name}.toml').dataset for name in names)} |",
+        "|---" * (len(names) + 2) + "|",
+    ]
+    for column in ("i", "iii"):
+        found = [read(path, column) if (path := results / f"{name}.csv").exists() else {} for name in names]
+        for model, words in reversed(OURS.items()):
+            means = [over_horizons(errors.get(model, {}), 0) for errors in found]
+            lines.append(f"| {LOOKBACKS[column]} | {words} | {' | '.join(means)} |")
     return lines
 
 

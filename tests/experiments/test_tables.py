@@ -71,11 +71,18 @@ def test_the_readme_shows_what_the_committed_csvs_hold() -> None:
         found = tables.read(tables.RESULTS / f"{name}.csv", "i")
         lines = tables.rendered(tables.Table.read(tables.HERE / f"{name}.toml"), "i", found)
         assert "\n".join(lines) in readme
-    for column, lookback in (("i", 96), ("iii", 512)):
-        for model, words in (("titans", "titans"), ("closed-form", "its closed-form start alone")):
-            means = []
-            for name in ("etth1", "etth2", "ettm1", "ettm2", "weather"):
-                path = tables.RESULTS / f"{name}.csv"
-                found = tables.read(path, column) if path.exists() else {}
-                means.append(tables.over_horizons(found[model], 0) if model in found else "–")
-            assert f"| {lookback} | {words} | {' | '.join(means)} |" in readme
+    for line in tables.summary(["etth1", "etth2", "ettm1", "ettm2", "weather"], tables.RESULTS)[2:]:
+        assert line in readme
+
+
+def test_the_summary_has_means_over_the_horizons_and_gaps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "etth1.csv").write_text(ROWS)
+    tables.main(["etth1", "etth2", "--summary", "--results", str(tmp_path)])
+    assert capsys.readouterr().out.splitlines() == [
+        "| lookback | | ETTh1 | ETTh2 |",
+        "|---|---|---|---|",
+        "| 96 | titans | .5375 | – |",
+        "| 96 | its closed-form start alone | – | – |",
+        "| 512 | titans | – | – |",
+        "| 512 | its closed-form start alone | – | – |",
+    ]
