@@ -105,7 +105,7 @@ def test_the_start_is_the_same_by_runs_and_by_windows(cycle: int, own: bool, mon
 
 def test_what_all_series_read_alike_is_counted_once() -> None:
     """Inputs that depend on the step alone, as what a series reads of all does."""
-    windows = windows_of([40, 40, 40], [0.0, 5.0, -1.0])
+    windows = windows_of([40, 40, 40], [0.0, 5.0, -1.0], series=np.array([2, 0, 1]))
 
     def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         step = batch.step.double()
@@ -117,6 +117,9 @@ def test_what_all_series_read_alike_is_counted_once() -> None:
     torch.testing.assert_close(once.xy, each.xy)
     weight = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 2, HORIZON)))
     assert once.error(weight) == pytest.approx(each.error(weight))
+    together = once.as_outputs()
+    assert (together.xx.shape, together.xy.shape) == ((2, 2), (2, 3 * HORIZON))
+    assert together.error(weight.transpose(0, 1).flatten(1)) == pytest.approx(each.error(weight))
 
 
 def test_windows_are_in_step_where_each_series_has_the_same() -> None:

@@ -71,8 +71,8 @@ class TitansForecaster(BaseEstimator):
     linear_path : bool, "per_series" or "across"
         A linear forecast beside the deep branch, solved for in closed form: one for all series or, where they differ in
         kind, with a part of each series' own, which also learns how soon that series returns to its mean, and takes
-        memory for each. With "across" each series' part also reads what all series did at the same time, of up to some
-        40 series by the phase of the cycle too, which takes memory by the square of their number.
+        memory for each. With "across" each series' part also reads what all series did at the same time, by the phase
+        of the cycle where they are 40 or fewer, which takes memory by the square of their number.
     loss : {"mse", "mae", "huber"}
         Of the scaled values.
     learning_rate : float

@@ -22,14 +22,14 @@ BATCH = 4096  # windows read at a time
 class Moments(NamedTuple):
     """Of each series' windows, or of all as if they were one's; in float64."""
 
-    xx: Tensor  # (n_series, inputs, inputs), or (1, ...) where all read the same
+    xx: Tensor  # (n_series, inputs, inputs), or (1, ...) where all read alike
     xy: Tensor  # (n_series, inputs, horizon)
     yy: Tensor  # (n_series,)
     n: int  # entries of y, of all series
 
     @classmethod
-    def zero(cls, parts: int, inputs: int, horizon: int, device: torch.device) -> Moments:
-        shapes = (parts, inputs, inputs), (parts, inputs, horizon), (parts,)
+    def zero(cls, parts: int, inputs: int, horizon: int, device: torch.device, alike: bool = False) -> Moments:
+        shapes = (1 if alike else parts, inputs, inputs), (parts, inputs, horizon), (parts,)
         xx, xy, yy = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
         return cls(xx, xy, yy, 0)
 
@@ -41,6 +41,10 @@ class Moments(NamedTuple):
         """Those of all series as one, and of the first `inputs`."""
         xx, xy, yy, n = self.first(inputs)
         return Moments(xx.sum(0), xy.sum(0), yy.sum(), n)
+
+    def as_outputs(self) -> Moments:
+        """Those of series that read alike as of one whose horizon is all of theirs, series after series."""
+        return Moments(self.xx[0], self.xy.transpose(0, 1).flatten(1), self.yy.sum(), self.n)
 
     def error(self, weight: Tensor) -> float:
         """The mean squared error of y = x weight."""
@@ -59,18 +63,19 @@ def moments_of_batches(
     `shape` is parts, inputs and horizon; where there are over `most` windows, evenly spaced ones stand for them. Where
     x is `alike` for all parts, its moments are those of the first.
     """
-    total = Moments.zero(*shape, windows.device)
-    if alike:
-        total = total._replace(xx=total.xx[:1])
-    n = 0
+    total = Moments.zero(*shape, windows.device, alike)
+    lead, n = None, 0
     for batch in windows.batches(BATCH, most):
         x, y, part = read(batch)
         x, y = x.double(), y.double()
         for i in part.unique().tolist():  # windows come series after series, so a batch has few
             own = part == i
             a, b = x[own], y[own]
-            if i == 0 or not alike:
+            if not alike:
                 total.xx[i] += a.mT @ a
+            elif lead in (None, i):
+                lead = i
+                total.xx[0] += a.mT @ a
             total.xy[i] += a.mT @ b
             total.yy[i] += b.square().sum()
         n += y.numel()

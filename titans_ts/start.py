@@ -176,8 +176,12 @@ def _solve_across(
     """The error, and the weights (n_series, inputs, horizon) of what all series say about what is left of each.
 
     Left by the linear path, in the data's own scale. The inputs are brought to one scale, so that the ridge treats them
-    alike.
+    alike. They depend on the step alone, so series whose windows are in step share their moments.
     """
+    config = network.config
+    shape = config.n_series, across.n_inputs, config.horizon
+    alike = train.in_step and (validation is None or validation.in_step)
+    most = None if alike else MOST_OWN_WINDOWS
 
     def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         pair = normalised(network, batch)
@@ -186,18 +190,17 @@ def _solve_across(
         )
         return network.read_across(batch.around, batch.step), left * pair.std, batch.series[:, 0]
 
-    def moments_of(windows: Windows) -> Moments:
-        shape = network.config.n_series, across.n_inputs, network.config.horizon
-        alike = windows.in_step
-        return moments_of_batches(windows, None if alike else MOST_OWN_WINDOWS, shape, read, alike)
-
-    moments = moments_of(train)
-    judge = moments if validation is None else moments_of(validation)
+    moments = moments_of_batches(train, most, shape, read, alike)
+    judge = moments if validation is None else moments_of_batches(validation, most, shape, read, alike)
     scale = moments.xx.sum(0).diagonal().sqrt()
     scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
     moments, judge = (m._replace(xx=m.xx / scale / scale.mT, xy=m.xy / scale) for m in (moments, judge))
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
+    if alike:
+        moments, judge = moments.as_outputs(), judge.as_outputs()
     error, weight = _shrunk(moments, judge, torch.zeros_like(moments.xy), ridges)
+    if alike:
+        weight = weight.unflatten(1, (config.n_series, -1)).transpose(0, 1)
     return error, weight / scale
 
 
