@@ -110,6 +110,23 @@ def test_deep_branch_reads_every_layer() -> None:
 # What a forecast depends on
 
 
+def test_a_branch_that_says_nothing_is_not_asked() -> None:
+    """Where the start was kept, a forecast is the linear path's; what is trained or not silent goes all the way."""
+    network, z = make(random=False), torch.randn(5, LOOKBACK)
+    asked: list[int] = []
+    network.embed.register_forward_hook(lambda *_: asked.append(1))
+    assert (network.deep(z) == 0).all()
+    assert len(asked) == 1  # its head is to learn
+    with torch.no_grad():
+        silent = network.deep(z)
+        assert silent.shape == (5, HORIZON)
+        assert (silent == 0).all()
+        assert len(asked) == 1
+        network.head.project.bias[3] = 0.5
+        assert (network.deep(z)[:, 3] == 0.5).all()
+        assert len(asked) == 2
+
+
 @pytest.mark.parametrize("mixer", ["memory", "attention", "mamba"])
 def test_channels_do_not_meet(mixer: str) -> None:
     network, past = make(mixer=mixer), window()

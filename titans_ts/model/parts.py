@@ -238,6 +238,11 @@ class FlattenHead(nn.Module):
         nn.init.zeros_(self.project.weight)
         nn.init.zeros_(self.project.bias)
 
+    @property
+    def silent(self) -> bool:
+        """Whether it says nothing, whatever it is given."""
+        return not (self.project.weight.any() or self.project.bias.any())
+
     def forward(self, z: Tensor) -> Tensor:
         """(samples, tokens, d_model) -> (samples, horizon)"""
         out: Tensor = self.project(self.dropout(z.flatten(1)))
