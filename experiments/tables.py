@@ -89,7 +89,7 @@ def summary(names: list[str], results: Path) -> list[str]:
 def time_to_quality(paths: list[Path]) -> list[str]:
     """The lines of a table: seconds to train each peer, and seconds of ours to an error no greater on the test rows.
 
-    Ours is the quickest row that is good enough: the closed-form start, or a trained network.
+    Ours is the quickest row of the same device that is good enough: the closed-form start, or a trained network.
     """
     lines = [
         "| data, horizon | peer | its MSE | seconds to train it | ours, MSE | seconds | times as quick |",
@@ -105,7 +105,7 @@ def time_to_quality(paths: list[Path]) -> list[str]:
                 row
                 for row in rows
                 if row["model"] in OURS
-                and row["horizon"] == peer["horizon"]
+                and (row["horizon"], row["device"]) == (peer["horizon"], peer["device"])
                 and float(row["mse"]) <= float(peer["mse"])
             ]
             cells = ["–", "not reached", "–"]

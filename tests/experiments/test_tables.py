@@ -44,16 +44,17 @@ def test_the_time_to_a_peers_error_is_that_of_the_quickest_row_that_is_good_enou
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "etth1.csv").write_text(
-        """dataset,model,column,horizon,seed,mse,seconds
-ETTh1,closed-form,i,96,0,0.41,0.5
-ETTh1,titans,i,96,0,0.39,20.0
-ETTh1,titans,i,96,1,0.40,25.0
-ETTh1,titans,iii,96,0,0.30,0.1
-ETTh1,simba-none,i,96,0,0.30,0.1
-ETTh1,DLinear,i,96,0,0.42,100.0
-ETTh1,NHITS,i,96,0,0.40,90.0
-ETTh1,PatchTST,i,96,0,0.38,300.0
-ETTh1,DLinear,i,192,0,0.50,100.0
+        """dataset,model,column,horizon,seed,mse,seconds,device
+ETTh1,closed-form,i,96,0,0.41,0.5,here
+ETTh1,titans,i,96,0,0.39,20.0,here
+ETTh1,closed-form,i,96,0,0.31,0.2,elsewhere
+ETTh1,titans,i,96,1,0.40,25.0,here
+ETTh1,titans,iii,96,0,0.30,0.1,here
+ETTh1,simba-none,i,96,0,0.30,0.1,here
+ETTh1,DLinear,i,96,0,0.42,100.0,here
+ETTh1,NHITS,i,96,0,0.40,90.0,here
+ETTh1,PatchTST,i,96,0,0.38,300.0,here
+ETTh1,DLinear,i,192,0,0.50,100.0,here
 """
     )
     tables.main(["etth1", "--quality", "--results", str(tmp_path)])
