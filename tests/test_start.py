@@ -478,19 +478,19 @@ def following(n: int, lag: int, seed: int = 0) -> list[np.ndarray]:
 
 
 def with_surroundings(values: list[np.ndarray]) -> tuple[Windows, Windows]:
-    n, count = len(values[0]), len(values)
-    series = torch.from_numpy(np.concatenate(values)).float(), np.full(count, n), np.zeros(count, int)
+    rows, count = np.array([len(series) for series in values]), len(values)
+    series = torch.from_numpy(np.concatenate(values)).float(), rows, np.zeros(count, int)
     around = Surroundings(*series, lookback=LOOKBACK, n_series=count)
     train, validation = (
         Windows(
             *series,
             lookback=LOOKBACK,
             horizon=HORIZON,
-            first=np.full(count, first),
-            last=np.full(count, last),
+            first=first,
+            last=last,
             around=around,
         )
-        for first, last in ((LOOKBACK, 3 * n // 4), (3 * n // 4, n))
+        for first, last in ((np.full(count, LOOKBACK), 3 * rows // 4), (3 * rows // 4, rows))
     )
     return train, validation
 
@@ -555,13 +555,7 @@ def test_a_series_may_follow_another_at_some_hours_alone(lengths: tuple[int, int
         walk[t] = 0.9 * walk[t - 1] + rng.normal()
     at_day = np.arange(n) % period < period // 2
     values = [walk[HORIZON:], np.where(at_day, walk[:n], 0) + 0.1 * rng.normal(size=n)]
-    values = [v[:length] for v, length in zip(values, lengths, strict=True)]
-    counts = np.array(lengths)
-    flat = torch.from_numpy(np.concatenate(values)).float(), counts, np.zeros(2, int)
-    around = Surroundings(*flat, lookback=LOOKBACK, n_series=2)
-    shape = dict(lookback=LOOKBACK, horizon=HORIZON, around=around)
-    train = Windows(*flat, first=np.full(2, LOOKBACK), last=counts * 3 // 4, **shape)  # type: ignore[arg-type]
-    validation = Windows(*flat, first=counts * 3 // 4, last=counts, **shape)  # type: ignore[arg-type]
+    train, validation = with_surroundings([v[:length] for v, length in zip(values, lengths, strict=True)])
     errors = []
     for harmonics in (0, 2):
         own = dict(linear_per_series=True, linear_across=True, linear_harmonics=harmonics)
