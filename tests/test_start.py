@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.start import RIDGE_UNVALIDATED, RIDGES, closed_form_start, restarted_network, started_network
+from titans_ts.start import PARTS, RIDGE_UNVALIDATED, RIDGES, closed_form_start, restarted_network, started_network
 from titans_ts.surroundings import Surroundings
 from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Windows, profiles
@@ -59,6 +59,12 @@ def ridge_from_last(x: np.ndarray, y: np.ndarray, strength: float) -> np.ndarray
     return last + ridge(x, y - x @ last, strength)
 
 
+def ends(x: np.ndarray) -> list[np.ndarray]:
+    """The whole of each window, its last half, its last quarter, ...: what is left of the others is zero."""
+    lengths = [x.shape[1] >> i for i in range(PARTS) if x.shape[1] >> i > 1]
+    return [np.where(np.arange(x.shape[1]) < x.shape[1] - length, 0, x) for length in lengths]
+
+
 def noise(n: int, seed: int = 0) -> np.ndarray:
     """An autoregression: a linear map can forecast a part of it."""
     rng = np.random.default_rng(seed)
@@ -91,6 +97,13 @@ def test_a_sum_of_sines_is_forecast_almost_exactly() -> None:
     assert evaluate(network, validation) < 1e-6 * values.var()
 
 
+@pytest.fixture
+def whole_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that reads windows whole, and is no mean of several."""
+    monkeypatch.setattr("titans_ts.start.PARTS", 1)
+
+
+@pytest.mark.usefixtures("whole_windows")
 def test_equals_ridge_regression_with_the_strength_that_validates_best() -> None:
     train, validation = split(noise(200))
     network = started_network(make(), train, validation, None, 0)
@@ -101,6 +114,38 @@ def test_equals_ridge_regression_with_the_strength_that_validates_best() -> None
     assert min(RIDGES) < best < max(RIDGES), "the choice must matter"
     np.testing.assert_allclose(network.linear.weight.detach(), weights[best], rtol=1e-4, atol=1e-6)  # float32
     assert evaluate(network, validation) == pytest.approx(errors[best], rel=1e-5)
+
+
+def test_is_the_mean_of_paths_from_as_many_ends_of_a_window_as_validate_best() -> None:
+    chosen = []
+    for seed in range(6):
+        train, validation = split(noise(200, seed))
+        network = started_network(make(), train, validation, None, 0)
+        (x, y), (x_new, y_new) = pairs(train), pairs(validation)
+        forecasts, means = [], []
+        for part, part_new in zip(ends(x), ends(x_new), strict=True):
+            length = int((part != 0).any(0).sum())
+            found = (part_new[:, -length:] @ ridge(part[:, -length:], y, strength) for strength in RIDGES)
+            forecasts.append(min(found, key=lambda forecast: ((y_new - forecast) ** 2).mean()))
+            means.append(((y_new - np.mean(forecasts, axis=0)) ** 2).mean())
+        assert len(means) == 3  # 12, 6 and 3 of 12 steps
+        assert evaluate(network, validation) == pytest.approx(min(means), rel=1e-5)
+        chosen.append(means.index(min(means)))
+    assert len(set(chosen)) > 1, "the choice must matter"
+
+
+@pytest.mark.parametrize("level", [False, True])
+def test_series_each_take_the_mean_of_ends_that_validates_best_and_the_common_path_its_own(level: bool) -> None:
+    train, validation = two([returning(500, keeps, seed) for seed, keeps in enumerate((0.5, 0.9))])
+    common = started_network(make(n_series=2), train, validation, None, 0)
+    network = SimbaForecaster(make(n_series=2, linear_per_series=True, linear_level=level)).eval()
+    error = closed_form_start(network, train, validation)
+    assert error == pytest.approx(evaluate(network, validation), rel=1e-5)
+    torch.testing.assert_close(network.linear.weight, common.linear.weight)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("titans_ts.start.PARTS", 1)
+        whole = SimbaForecaster(network.config).eval()
+        assert error < closed_form_start(whole, train, validation)
 
 
 def test_with_many_windows_equals_least_squares() -> None:
@@ -137,6 +182,7 @@ def swinging(n: int) -> np.ndarray:
     return np.sin(t / 3) * np.exp(2 * np.sin(t / 50)) + 0.02 * noise(n)
 
 
+@pytest.mark.usefixtures("whole_windows")
 def test_scaled_windows_count_alike_whatever_their_scale() -> None:
     train, validation = split(swinging(300))
     network = started_network(make(scale_windows=True), train, validation, None, 0)
@@ -192,6 +238,7 @@ def test_flat_windows_are_forecast_at_their_level(jitter: float, validated: bool
     assert evaluate(network, validation) <= 25 * jitter**2 + 1e-12
 
 
+@pytest.mark.usefixtures("whole_windows")
 def test_fewer_windows_than_steps_of_a_lookback() -> None:
     train, validation = split(noise(60), lookback=40)
     assert len(train) < 40
@@ -332,6 +379,7 @@ def two(values: list[np.ndarray]) -> tuple[Windows, Windows]:
     return train, validation
 
 
+@pytest.mark.usefixtures("whole_windows")
 def test_series_of_their_own_kind_get_weights_of_their_own() -> None:
     unlike = [noise(400), seasonal(400, 5, 0.1)]
     train, validation = two(unlike)
@@ -412,6 +460,7 @@ def test_series_that_return_to_their_mean_do_so_at_their_own_pace(scale_windows:
     assert back[0] < back[1] - 0.1  # the quicker one returns further
 
 
+@pytest.mark.usefixtures("whole_windows")
 def test_weights_that_read_the_level_are_least_squares_and_count_half() -> None:
     series = [returning(800, keeps, seed) for seed, keeps in enumerate((0.5, 0.9))]
     train, validation = two(series)

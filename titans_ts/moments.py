@@ -37,6 +37,10 @@ class Moments(NamedTuple):
         """Those of the first `inputs`."""
         return self._replace(xx=self.xx[:, :inputs, :inputs], xy=self.xy[:, :inputs])
 
+    def since(self, unread: int) -> Moments:
+        """Those of all inputs but the first `unread`."""
+        return self._replace(xx=self.xx[:, unread:, unread:], xy=self.xy[:, unread:])
+
     def together(self, inputs: int) -> Moments:
         """Those of all series as one, and of the first `inputs`."""
         xx, xy, yy, n = self.first(inputs)

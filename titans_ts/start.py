@@ -4,7 +4,8 @@ The linear path is least squares on the training windows, the ridge and whether 
 chosen on the validation windows. Both need only second moments, so a window is read once.
 
 Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a linear map goes; CycleNet (Lin et al.,
-2024) what a cycle adds; Bates and Granger (1969) what the mean of two forecasts does.
+2024) what a cycle adds; Bates and Granger (1969) what the mean of two forecasts does, Hansen (2008) that of
+regressions on ever more lags.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .windows import Batch, Run, Windows
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_OWN_WINDOWS = 2**18  # the same in all, for weights of each series' own
+PARTS = 5  # of a window that a path may read, each the last half of the one before
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
 STARTED = ("cycle", "linear", "across")  # the parts of a network that the start sets
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
@@ -119,36 +121,72 @@ def _begin_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Windows)
 
 
 def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None) -> _Solution:
-    """The linear path with the least validation error.
+    """The linear path with the least validation error: the mean of those that read a window's whole, its last half, ...
 
-    It is shrunk towards the window's mean. Fewer windows than unknowns leave much to that, so there the window's last
-    value is a candidate too. By eigenvalues, so that a singular matrix does no harm.
-
-    The weights of each series' own are shrunk towards the common ones, by a ridge in proportion to the series' own
-    moments that is chosen for all at once. Those that read the window's level are averaged with those that do not:
-    how soon a series returns differs from one season to the next, of which the validation windows are one.
+    The validation windows choose how many, for the common path and for those of each series. Such a mean fits the
+    training windows less well than the path that reads them whole, but where a series has changed since, each part errs
+    in its own way.
     """
-    by_series, lookback = network.config.linear_per_series, network.config.lookback
+    config, lookback = network.config, network.config.lookback
     moments = _linear_moments(network, train, seen=True)
     judge = _linear_moments(network, train if validation is None else validation, seen=False)
-    ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
-    together, judge_together = moments.together(lookback), judge.together(lookback)
+    together = judge.together(lookback)
+    ridges, parts = (RIDGES, PARTS) if validation is not None else ((RIDGE_UNVALIDATED,), 1)
+    error, weight, sum_of_common = math.inf, torch.zeros_like(together.xy), torch.zeros_like(together.xy)
+    error_of_each, each, sum_of_each = math.inf, torch.zeros_like(judge.xy), torch.zeros_like(judge.xy)
+    for i in range(parts):
+        unread = lookback - (lookback >> i)
+        if i and lookback - unread < 2:
+            break
+        common, own = _solve_part(config, moments.since(unread), judge.since(unread), len(train), ridges)
+        sum_of_common[unread:] += common
+        mean = sum_of_common / (i + 1)
+        if (found := together.error(mean)) < error:
+            error, weight = found, mean
+        if own is not None:
+            sum_of_each[:, unread:] += own
+            mean = sum_of_each / (i + 1)
+            if (found := judge.error(mean)) < error_of_each:
+                error_of_each, each = found, mean
+    if not config.linear_per_series:
+        return _Solution(error, weight, None)
+    return _Solution(error_of_each, weight, each - _with_level(weight, config))
+
+
+def _solve_part(
+    config: ModelConfig, moments: Moments, judge: Moments, n_windows: int, ridges: Sequence[float]
+) -> tuple[Tensor, Tensor | None]:
+    """The common path and those of each series, from the moments of what they read.
+
+    The common one is shrunk towards the window's mean. Fewer windows than unknowns leave much to that, so there the
+    window's last value is a candidate too. By eigenvalues, so that a singular matrix does no harm.
+
+    Those of each series are shrunk towards the common one, by a ridge in proportion to the series' own moments that is
+    chosen for all at once. Those that read the window's level are averaged with those that do not: how soon a series
+    returns differs from one season to the next, of which the validation windows are one.
+    """
+    steps = moments.xx.shape[-1] - config.linear_level
+    together, judge_together = moments.together(steps), judge.together(steps)
     anchors = [torch.zeros_like(together.xy)]
-    if len(train) < lookback:
+    if n_windows < steps:
         anchors.append(torch.zeros_like(together.xy))
         anchors[1][-1] = 1
     found = [(*_shrunk(together, judge_together, anchor, ridges), anchor) for anchor in anchors]
-    error, away, anchor = min(found, key=lambda candidate: candidate[0])
+    _, away, anchor = min(found, key=lambda candidate: candidate[0])
     weight = anchor + away
-    if not by_series:
-        return _Solution(error, weight, None)
-    error, own = _shrunk(moments.first(lookback), judge.first(lookback), weight, ridges)
-    if not network.config.linear_level:
-        return _Solution(error, weight, own)
-    anchor = pad(weight, (0, 0, 0, 1))  # the common path reads no level
+    if not config.linear_per_series:
+        return weight, None
+    _, own = _shrunk(moments.first(steps), judge.first(steps), weight, ridges)
+    if not config.linear_level:
+        return weight, weight + own
+    anchor = _with_level(weight, config)
     _, with_level = _shrunk(moments, judge, anchor, ridges)
-    own = (pad(own, (0, 0, 0, 1)) + with_level) / 2
-    return _Solution(judge.error(anchor + own), weight, own)
+    return weight, anchor + (_with_level(own, config) + with_level) / 2
+
+
+def _with_level(weight: Tensor, config: ModelConfig) -> Tensor:
+    """Weights of a path that reads no level as those of one that may: (..., lookback, horizon)."""
+    return pad(weight, (0, 0, 0, int(config.linear_level)))
 
 
 def _shrunk(moments: Moments, judge: Moments, anchor: Tensor, ridges: Sequence[float]) -> tuple[float, Tensor]:
