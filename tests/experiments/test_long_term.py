@@ -132,7 +132,12 @@ def test_variants_differ_by_what_their_file_says(
 
 @pytest.mark.parametrize(
     ("table", "variants"),
-    [("etth1", "ablation"), ("plain_etth1", "ablation_plain"), ("plain_etth2", "ablation_plain")],
+    [
+        ("etth1", "ablation"),
+        ("plain_etth1", "ablation_plain"),
+        ("plain_etth2", "ablation_plain"),
+        ("plain_etth1", "settings_plain"),
+    ],
 )
 def test_the_committed_ablations_change_what_every_variant_names(table: str, variants: str) -> None:
     settings = long_term.Table.read(EXPERIMENTS / f"{table}.toml")

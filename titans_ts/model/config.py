@@ -31,7 +31,8 @@ class ModelConfig:
     cycle : int
         Period of the learnable cycle in steps; 0 for none.
     linear_path : bool
-        A linear map lookback -> horizon beside the deep branch.
+        A linear map lookback -> horizon beside the deep branch. At the start it is the mean of maps that read the
+        window's whole, its last half, its last quarter and so on: as many as forecast the validation windows best.
     linear_per_series : bool
         Weights of each series' own, added to the linear path's: solved for at the start and fixed from then on.
     linear_level : bool
