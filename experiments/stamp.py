@@ -21,10 +21,13 @@ def device_name(device: torch.device | str = "cpu") -> str:
 
 
 def commit() -> str:
-    """The commit of this checkout, marked where files differ from it; 'unknown' outside one."""
+    """The commit of this checkout, marked where files but the results differ from it; 'unknown' outside one."""
+    where = Path(__file__).parent
     try:
-        where = Path(__file__).parent
-        call = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-        return subprocess.run(call, cwd=where, capture_output=True, text=True, check=True).stdout.strip()
+        call = ["git", "describe", "--always", "--exclude=*"]
+        name = subprocess.run(call, cwd=where, capture_output=True, text=True, check=True).stdout.strip()
+        call = ["git", "diff", "--quiet", "HEAD", "--", ":/", ":(exclude)results"]
+        differs = subprocess.run(call, cwd=where).returncode != 0
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return f"{name}-dirty" if differs else name
