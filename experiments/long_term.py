@@ -382,7 +382,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
         if new:
             writer.writeheader()
         writer.writerow(
-            {**row, "mse": f"{row['mse']:.6f}", "mae": f"{row['mae']:.6f}", "seconds": f"{row['seconds']:.1f}"}
+            {**row, "mse": f"{row['mse']:.6f}", "mae": f"{row['mae']:.6f}", "seconds": f"{row['seconds']:.2f}"}
         )
 
 
