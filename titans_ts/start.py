@@ -130,27 +130,29 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     config, lookback = network.config, network.config.lookback
     moments = _linear_moments(network, train, seen=True)
     judge = _linear_moments(network, train if validation is None else validation, seen=False)
-    together = judge.together(lookback)
     ridges, parts = (RIDGES, PARTS) if validation is not None else ((RIDGE_UNVALIDATED,), 1)
-    error, weight, sum_of_common = math.inf, torch.zeros_like(together.xy), torch.zeros_like(together.xy)
-    error_of_each, each, sum_of_each = math.inf, torch.zeros_like(judge.xy), torch.zeros_like(judge.xy)
-    for i in range(parts):
-        unread = lookback - (lookback >> i)
-        if i and lookback - unread < 2:
-            break
-        common, own = _solve_part(config, moments.since(unread), judge.since(unread), len(train), ridges)
-        sum_of_common[unread:] += common
-        mean = sum_of_common / (i + 1)
-        if (found := together.error(mean)) < error:
-            error, weight = found, mean
-        if own is not None:
-            sum_of_each[:, unread:] += own
-            mean = sum_of_each / (i + 1)
-            if (found := judge.error(mean)) < error_of_each:
-                error_of_each, each = found, mean
+    unread = [lookback - (lookback >> i) for i in range(parts) if i == 0 or lookback >> i > 1]
+    solved = [_solve_part(config, moments.since(n), judge.since(n), len(train), ridges) for n in unread]
+    error, weight = _best_mean([common for common, _ in solved], judge.together(lookback))
     if not config.linear_per_series:
         return _Solution(error, weight, None)
-    return _Solution(error_of_each, weight, each - _with_level(weight, config))
+    error, each = _best_mean([own for _, own in solved if own is not None], judge)
+    return _Solution(error, weight, each - _with_level(weight, config))
+
+
+def _best_mean(paths: list[Tensor], judge: Moments) -> tuple[float, Tensor]:
+    """The least error by `judge` of the mean of the first path, the first two, ..., and that mean.
+
+    Each path reads the last of the inputs that the first one reads.
+    """
+    total = torch.zeros_like(paths[0])
+    best, kept = math.inf, torch.zeros_like(total)
+    for n, path in enumerate(paths, start=1):
+        total[..., -path.shape[-2] :, :] += path
+        mean = total / n
+        if (error := judge.error(mean)) < best:
+            best, kept = error, mean
+    return best, kept
 
 
 def _solve_part(
