@@ -203,7 +203,7 @@ def quality(setup: Setup) -> Iterator[Row]:
         frame = benchmark.data.frame.iloc[: benchmark.rows]
         scaled = pd.DataFrame(benchmark.scaled.reshape(frame.shape, order="F"), frame.index, frame.columns)
         for model in ("PatchTST", "NHITS"):
-            theirs, mse, _ = peer_quality(model, scaled, split, HORIZON, setup.peer_steps)
+            theirs, mse, *_ = peer_quality(model, scaled, split, HORIZON, setup.peer_steps)
             name = f"{model}, at most {setup.peer_steps} steps"
             yield Row(name, theirs, "s", theirs / seconds)
             yield Row(name, mse, "MSE")

@@ -1,26 +1,29 @@
 """Other packages' networks on the long-term benchmark: `python experiments/peers.py experiments/etth1.toml`.
 
 neuralforecast's, as they come: lookback 96, trained on the same rows for the squared error, stopped after three
-validation checks without a better one or at `--steps`. Their errors are over every test window, in the scaled space
-where ours are, and are appended to the data set's CSV; a row that it holds is not measured again. Needs
-`pip install -c constraints.txt -e '.[bench]'`.
+validation checks without a better one or after as many steps as each has for its default. Their errors are over every
+test window, in the scaled space where ours are, and are appended to the data set's CSV with the steps that they took; a
+row that it holds is not measured again. Needs `pip install -c constraints.txt -e '.[bench]'`.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib
+import inspect
 import logging
 import platform
 import time
 import warnings
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from long_term import LOOKBACKS, RESULTS, Benchmark, Table, append, done
+from long_term import LOOKBACKS, RESULTS, Benchmark, Table, append
 from stamp import commit, device_name
 
 from titans_ts.datasets import Split, load_dataset
@@ -39,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--horizons", type=int, nargs="+", help="a part of the TOML's")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--steps", type=int, default=1000, help="most training steps (default 1000)")
+    parser.add_argument("--steps", type=int, help="most training steps (default: each network's own)")
     parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA or a download")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the CSV")
     args = parser.parse_args(argv)
@@ -59,19 +62,34 @@ def main(argv: list[str] | None = None) -> None:
             ]
         ),
         "commit": commit(),
-        "config": f"{args.steps} steps",
     }
-    for horizon in args.horizons or table.horizons:
-        for model in args.models:
-            for seed in args.seeds:
-                if (model, "i", LOOKBACK, horizon, seed, stamp["config"]) in done(out):
-                    continue
-                seconds, mse, mae = peer_quality(model, scaled, benchmark.data.split, horizon, args.steps, seed)
-                row = dict(
-                    dataset=table.dataset, model=model, column="i", lookback=LOOKBACK, horizon=horizon, seed=seed
-                )
-                append(out, {**row, "mse": mse, "mae": mae, "seconds": seconds, **stamp})
-                print(f"{table.dataset} {horizon} {model}: {mse:.4f} / {mae:.4f} after {seconds:.0f} s", flush=True)
+    for horizon, model, seed in product(args.horizons or table.horizons, args.models, args.seeds):
+        most = args.steps or own_steps(model)
+        if (model, horizon, seed, f"{most} steps") in held(out):
+            continue
+        seconds, mse, mae, steps = peer_quality(model, scaled, benchmark.data.split, horizon, most, seed)
+        row = dict(dataset=table.dataset, model=model, column="i", lookback=LOOKBACK, horizon=horizon, seed=seed)
+        config = f"{steps} of {most} steps"
+        append(out, {**row, "mse": mse, "mae": mae, "seconds": seconds, **stamp, "config": config})
+        print(f"{table.dataset} {horizon} {model}: {mse:.4f} / {mae:.4f}, {config}, {seconds:.0f} s", flush=True)
+
+
+def held(path: Path) -> set[tuple[str, int, int, str]]:
+    """Model, horizon, seed and most steps of the rows that the CSV holds."""
+    if not path.exists():
+        return set()
+    with path.open(newline="") as file:
+        return {
+            (row["model"], int(row["horizon"]), int(row["seed"]), row["config"].rpartition(" of ")[2])
+            for row in csv.DictReader(file)
+            if row["column"] == "i"
+        }
+
+
+def own_steps(name: str) -> int:
+    """The most training steps that a network has for its default."""
+    kind = getattr(importlib.import_module("neuralforecast.models"), name)
+    return int(inspect.signature(kind).parameters["max_steps"].default)
 
 
 def peer(module: str, benchmark: str) -> Any:
@@ -103,8 +121,8 @@ def peer_fit(model: Any, table: pd.DataFrame, val_size: int = 0) -> Any:
 
 def peer_quality(
     name: str, scaled: pd.DataFrame, split: Split, horizon: int, steps: int, seed: int = 1
-) -> tuple[float, float, float]:
-    """Seconds of the fit, and MSE and MAE over every test window."""
+) -> tuple[float, float, float, int]:
+    """Seconds of the fit, MSE and MAE over every test window, and the training steps taken."""
     settings: dict[str, Any] = dict(STOPPING, random_seed=seed)
     if name == "iTransformer":  # it reads all series at once
         settings["n_series"] = scaled.shape[1]
@@ -118,7 +136,8 @@ def peer_quality(
     if len(forecasts) != expected:
         raise RuntimeError(f"{name} forecast {len(forecasts)} values over the test rows, expected {expected}.")
     errors = forecasts["y"] - forecasts[name]
-    return seconds, float((errors**2).mean()), float(errors.abs().mean())
+    steps = len(forecaster.models[0].train_trajectories)  # an entry a step
+    return seconds, float((errors**2).mean()), float(errors.abs().mean()), steps
 
 
 def long(table: pd.DataFrame) -> pd.DataFrame:
