@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.start import PARTS, RIDGE_UNVALIDATED, RIDGES, closed_form_start, restarted_network, started_network
+from titans_ts.start import (
+    LAG_DECAY,
+    PARTS,
+    RIDGE_UNVALIDATED,
+    RIDGES,
+    closed_form_start,
+    restarted_network,
+    started_network,
+)
 from titans_ts.surroundings import Surroundings
 from titans_ts.training import TrainConfig, evaluate, fit_network
 from titans_ts.windows import Windows, profiles
@@ -50,6 +58,14 @@ def ridge(x: np.ndarray, y: np.ndarray, strength: float) -> np.ndarray:
         return np.zeros((x.shape[1], y.shape[1]))
     moments = x.T @ x
     return np.linalg.solve(moments + strength * np.trace(moments) / len(moments) * np.eye(len(moments)), x.T @ y)
+
+
+def ridge_by_lag(x: np.ndarray, y: np.ndarray, strength: float) -> np.ndarray:
+    """A ridge of which an older lag gets more; `x` may read a level after a lookback's lags."""
+    expected = np.ones(x.shape[1])
+    lags = min(x.shape[1], LOOKBACK)
+    expected[:lags] = np.arange(lags, 0, -1.0) ** -LAG_DECAY
+    return expected[:, None] * ridge(x * expected, y, strength)
 
 
 def ridge_from_last(x: np.ndarray, y: np.ndarray, strength: float) -> np.ndarray:
@@ -108,7 +124,7 @@ def test_equals_ridge_regression_with_the_strength_that_validates_best() -> None
     train, validation = split(noise(200))
     network = started_network(make(), train, validation, None, 0)
     (x, y), (x_new, y_new) = pairs(train), pairs(validation)
-    weights = {strength: ridge(x, y, strength) for strength in RIDGES}
+    weights = {strength: ridge_by_lag(x, y, strength) for strength in RIDGES}
     errors = {strength: ((y_new - x_new @ w) ** 2).mean() for strength, w in weights.items()}
     best = min(errors, key=errors.__getitem__)
     assert min(RIDGES) < best < max(RIDGES), "the choice must matter"
@@ -124,7 +140,7 @@ def test_is_the_mean_of_paths_from_as_many_ends_of_a_window_as_validate_best() -
         (x, y), (x_new, y_new) = pairs(train), pairs(validation)
         forecasts, means = [], []
         for part, part_new in zip(ends(x), ends(x_new), strict=True):
-            found = (part_new @ ridge(part, y, strength) for strength in RIDGES)
+            found = (part_new @ ridge_by_lag(part, y, strength) for strength in RIDGES)
             forecasts.append(min(found, key=lambda forecast: ((y_new - forecast) ** 2).mean()))
             means.append(((y_new - np.mean(forecasts, axis=0)) ** 2).mean())
         assert len(means) == 3  # 12, 6 and 3 of 12 steps
@@ -187,7 +203,7 @@ def test_scaled_windows_count_alike_whatever_their_scale() -> None:
     network = started_network(make(scale_windows=True), train, validation, None, 0)
     (x, y), (x_new, y_new) = pairs(train), pairs(validation)
     std = np.sqrt(x.var(1, keepdims=True) + network.norm.EPS)  # centred already
-    weights = {strength: ridge(x / std, y / std, strength) for strength in RIDGES}
+    weights = {strength: ridge_by_lag(x / std, y / std, strength) for strength in RIDGES}
     errors = {strength: ((y_new - x_new @ w) ** 2).mean() for strength, w in weights.items()}
     best = min(errors, key=errors.__getitem__)  # judged in the data's own scale
     np.testing.assert_allclose(network.linear.weight.detach(), weights[best], rtol=1e-3, atol=1e-4)  # float32
@@ -393,7 +409,7 @@ def test_series_of_their_own_kind_get_weights_of_their_own() -> None:
     for i, values in enumerate(unlike):  # the ridge is towards the common weights
         x, y = pairs(split(values)[0])
         weight = common.linear.weight.detach().double().numpy()
-        expected = [ridge(x, y - x @ weight, strength) for strength in RIDGES]
+        expected = [ridge_by_lag(x, y - x @ weight, strength) for strength in RIDGES]
         errors = [np.abs(own.linear.own[i].numpy() - w).max() for w in expected]
         assert min(errors) < 1e-3
 
@@ -476,7 +492,8 @@ def test_weights_that_read_the_level_are_least_squares_and_count_half() -> None:
         added = np.hstack([x, level]) @ network.linear.own[i].double().numpy()  # a constant part of them adds nothing
         left = y - x @ network.linear.weight.detach().double().numpy()
         plain, reading = (
-            [inputs @ ridge(inputs, left, strength) for strength in RIDGES] for inputs in (x, np.hstack([x, level]))
+            [inputs @ ridge_by_lag(inputs, left, strength) for strength in RIDGES]
+            for inputs in (x, np.hstack([x, level]))
         )
         assert min(np.abs(added - (a + b) / 2).max() for a, b in product(plain, reading)) < 1e-3
 

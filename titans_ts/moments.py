@@ -41,6 +41,10 @@ class Moments(NamedTuple):
         """Those of all inputs but the first `unread`."""
         return self._replace(xx=self.xx[:, unread:, unread:], xy=self.xy[:, unread:])
 
+    def scaled(self, by: Tensor) -> Moments:
+        """Those of inputs that are multiplied `by` (inputs, 1)."""
+        return self._replace(xx=self.xx * by * by.mT, xy=self.xy * by)
+
     def together(self, inputs: int) -> Moments:
         """Those of all series as one, and of the first `inputs`."""
         xx, xy, yy, n = self.first(inputs)

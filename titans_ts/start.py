@@ -5,7 +5,7 @@ chosen on the validation windows. Both need only second moments, so a window is 
 
 Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a linear map goes; CycleNet (Lin et al.,
 2024) what a cycle adds; Bates and Granger (1969) what the mean of two forecasts does, Hansen (2008) that of
-regressions on ever more lags.
+regressions on ever more lags; Litterman (1986) that older lags are to be shrunk harder.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .windows import Batch, Run, Windows
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_OWN_WINDOWS = 2**18  # the same in all, for weights of each series' own
+LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this power of the lag
 PARTS = 5  # of a window that a path may read, each the last half of the one before
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
 STARTED = ("cycle", "linear", "across")  # the parts of a network that the start sets
@@ -128,16 +129,28 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     in its own way.
     """
     config, lookback = network.config, network.config.lookback
-    moments = _linear_moments(network, train, seen=True)
-    judge = _linear_moments(network, train if validation is None else validation, seen=False)
+    # A ridge shrinks all weights alike, so the inputs carry what is expected of theirs.
+    expected = _expected_weights(config, LAG_DECAY if validation is not None else 0.0, train.device)
+    moments = _linear_moments(network, train, seen=True).scaled(expected)
+    judge = _linear_moments(network, train if validation is None else validation, seen=False).scaled(expected)
     ridges, parts = (RIDGES, PARTS) if validation is not None else ((RIDGE_UNVALIDATED,), 1)
     unread = [lookback - (lookback >> i) for i in range(parts) if i == 0 or lookback >> i > 1]
     solved = [_solve_part(config, moments.since(n), judge.since(n), len(train), ridges) for n in unread]
     error, weight = _best_mean([common for common, _ in solved], judge.together(lookback))
     if not config.linear_per_series:
-        return _Solution(error, weight, None)
+        return _Solution(error, weight * expected, None)
     error, each = _best_mean([own for _, own in solved if own is not None], judge)
-    return _Solution(error, weight, each - _with_level(weight, config))
+    own = each - _with_level(weight, config)
+    return _Solution(error, weight * expected[:lookback], own * expected)
+
+
+def _expected_weights(config: ModelConfig, decay: float, device: torch.device) -> Tensor:
+    """How far from its anchor each weight of a path is expected, to a factor: (inputs, 1), the oldest lag first.
+
+    lag ** -decay (Litterman, 1986); that of a window's level as far as that of its last value.
+    """
+    lag = torch.arange(config.lookback, 0, -1, dtype=torch.float64, device=device)
+    return pad(lag**-decay, (0, int(config.linear_level)), value=1.0).unsqueeze(1)
 
 
 def _best_mean(paths: list[Tensor], judge: Moments) -> tuple[float, Tensor]:
@@ -234,7 +247,7 @@ def _solve_across(
     judge = moments if validation is None else moments_of_batches(validation, most, shape, read, alike)
     scale = moments.xx.sum(0).diagonal().sqrt()
     scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
-    moments, judge = (m._replace(xx=m.xx / scale / scale.mT, xy=m.xy / scale) for m in (moments, judge))
+    moments, judge = moments.scaled(1 / scale), judge.scaled(1 / scale)
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
     if alike:
         moments, judge = moments.as_outputs(), judge.as_outputs()
