@@ -43,7 +43,7 @@ class Moments(NamedTuple):
 
     def scaled(self, by: Tensor) -> Moments:
         """Those of inputs that are multiplied `by` (inputs, 1)."""
-        return self._replace(xx=self.xx * by * by.mT, xy=self.xy * by)
+        return self._replace(xx=self.xx * (by * by.mT), xy=self.xy * by)
 
     def together(self, inputs: int) -> Moments:
         """Those of all series as one, and of the first `inputs`."""
