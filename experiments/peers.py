@@ -9,7 +9,6 @@ row that it holds is not measured again. Needs `pip install -c constraints.txt -
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib
 import inspect
 import logging
@@ -23,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from long_term import LOOKBACKS, RESULTS, Benchmark, Table, append
+from long_term import LOOKBACKS, RESULTS, Benchmark, Table, append, done
 from stamp import commit, device_name
 
 from titans_ts.datasets import Split, load_dataset
@@ -76,20 +75,20 @@ def main(argv: list[str] | None = None) -> None:
 
 def held(path: Path) -> set[tuple[str, int, int, str]]:
     """Model, horizon, seed and most steps of the rows that the CSV holds."""
-    if not path.exists():
-        return set()
-    with path.open(newline="") as file:
-        return {
-            (row["model"], int(row["horizon"]), int(row["seed"]), row["config"].rpartition(" of ")[2])
-            for row in csv.DictReader(file)
-            if row["column"] == "i"
-        }
+    return {
+        (model, horizon, seed, config.rpartition(" of ")[2])
+        for model, column, _, horizon, seed, config in done(path)
+        if column == "i"
+    }
 
 
 def own_steps(name: str) -> int:
     """The most training steps that a network has for its default."""
-    kind = getattr(importlib.import_module("neuralforecast.models"), name)
-    return int(inspect.signature(kind).parameters["max_steps"].default)
+    return int(inspect.signature(peer_class(name)).parameters["max_steps"].default)
+
+
+def peer_class(name: str) -> Any:
+    return getattr(importlib.import_module("neuralforecast.models"), name)
 
 
 def peer(module: str, benchmark: str) -> Any:
@@ -107,10 +106,9 @@ def peer(module: str, benchmark: str) -> Any:
 
 
 def peer_model(name: str, horizon: int, steps: int, **settings: Any) -> Any:
-    kind = getattr(importlib.import_module("neuralforecast.models"), name)
     loss = importlib.import_module("neuralforecast.losses.pytorch").MSE()
     size = dict(h=horizon, input_size=LOOKBACK, max_steps=steps)
-    return kind(**size, loss=loss, accelerator="cpu", **QUIET, **settings)
+    return peer_class(name)(**size, loss=loss, accelerator="cpu", **QUIET, **settings)
 
 
 def peer_fit(model: Any, table: pd.DataFrame, val_size: int = 0) -> Any:
@@ -136,8 +134,8 @@ def peer_quality(
     if len(forecasts) != expected:
         raise RuntimeError(f"{name} forecast {len(forecasts)} values over the test rows, expected {expected}.")
     errors = forecasts["y"] - forecasts[name]
-    steps = len(forecaster.models[0].train_trajectories)  # an entry a step
-    return seconds, float((errors**2).mean()), float(errors.abs().mean()), steps
+    taken = len(forecaster.models[0].train_trajectories)  # an entry a step
+    return seconds, float((errors**2).mean()), float(errors.abs().mean()), taken
 
 
 def long(table: pd.DataFrame) -> pd.DataFrame:
