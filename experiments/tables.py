@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 from collections import defaultdict
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from peers import MODELS
 HORIZONS = (96, 192, 336, 720)
 HERE = Path(__file__).parent
 OURS = {"closed-form": "its closed-form start alone", "titans": "titans"}
+SUMMARY = {"i": ("titans", "closed-form"), "iii": ("titans", "closed-form"), "ii": ("titans",)}  # of ours, by column
+BEST = "best published that counts every window"
+DROPPED = {"i": "", "iii": "", "ii": ", last partial batch dropped"}
 Errors = dict[int, dict[int, tuple[float, float]]]  # horizon, seed: MSE and MAE
 
 
@@ -27,7 +31,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("tables", nargs="+", help="names of TOMLs beside this script, such as etth1")
     parser.add_argument("--columns", nargs="+", choices=LOOKBACKS, default=list(LOOKBACKS))
     parser.add_argument("--quality", action="store_true", help="the time to each peer's error, in place of the tables")
-    parser.add_argument("--summary", action="store_true", help="our means over the horizons, in place of the tables")
+    parser.add_argument("--summary", action="store_true", help="means over the horizons, in place of the tables")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the CSVs")
     args = parser.parse_args(argv)
     if args.quality:
@@ -69,20 +73,34 @@ def rendered(table: Table, column: str, found: dict[str, Errors]) -> list[str]:
         for name, (mse, mae) in table.published.items():
             cells = ["–"] * len(HORIZONS)
             lines.append("| " + " | ".join([f"{name} (as published)", *cells, short(mse, 3), short(mae, 3)]) + " |")
+    elif best := table.best.get(str(LOOKBACKS[column])):
+        lines.append("| " + " | ".join([BEST, *["–"] * len(HORIZONS), short(best, 3), "–"]) + " |")
     return lines
 
 
 def summary(names: list[str], results: Path) -> list[str]:
-    """The lines of a table: ours, mean MSE over the horizons, one column for each data set."""
+    """The lines of a table: mean MSE over the horizons, ours and what was published, one column for each data set."""
+    tables = [Table.read(HERE / f"{name}.toml") for name in names]
     lines = [
-        f"| lookback | | {' | '.join(Table.read(HERE / f'{name}.toml').dataset for name in names)} |",
+        f"| lookback | | {' | '.join(table.dataset for table in tables)} |",
         "|---" * (len(names) + 2) + "|",
     ]
-    for column in ("i", "iii"):
+
+    def add(lookback: str, words: str, means: list[str]) -> None:
+        lines.append(f"| {lookback} | {words} | {' | '.join(means)} |")
+
+    for column, models in SUMMARY.items():
+        lookback = str(LOOKBACKS[column])
         found = [read(path, column) if (path := results / f"{name}.csv").exists() else {} for name in names]
-        for model, words in reversed(OURS.items()):
-            means = [over_horizons(errors.get(model, {}), 0) for errors in found]
-            lines.append(f"| {LOOKBACKS[column]} | {words} | {' | '.join(means)} |")
+        for model in models:
+            add(lookback + DROPPED[column], OURS[model], [over_horizons(errors.get(model, {}), 0) for errors in found])
+        if column == "ii":
+            for paper in dict.fromkeys(paper for table in tables for paper in table.published):
+                means = [table.published.get(paper, [math.nan])[0] for table in tables]
+                add(lookback + DROPPED[column], f"{paper} (as published)", [short(mean, 3) for mean in means])
+        else:
+            means = [table.best.get(lookback, math.nan) for table in tables]
+            add(lookback, BEST, [short(mean, 3) for mean in means])
     return lines
 
 
@@ -134,7 +152,7 @@ def over_horizons(errors: Errors, which: int) -> str:
 
 
 def short(value: float, digits: int = 4) -> str:
-    return f"{value:.{digits}f}".removeprefix("0")
+    return "–" if math.isnan(value) else f"{value:.{digits}f}".removeprefix("0")
 
 
 if __name__ == "__main__":
