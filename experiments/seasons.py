@@ -52,12 +52,7 @@ def main(argv: list[str] | None = None) -> None:
         model, train = table.configs(horizon, lookback, benchmark.n_series, variant, args.seed)
         found = []
         for fold in folds:
-            fitted = windows(benchmark, fold.fitted, model)
-            chosen, back = None, 0
-            if fold.chosen is not None:  # the rows that a first window reads are there in any case
-                back = lookback
-                chosen = windows(benchmark, [range(fold.chosen.start - back, fold.chosen.stop)], model)
-            judged = windows(benchmark, [range(fold.judged.start - back, fold.judged.stop)], model)
+            fitted, chosen, judged = windows_of(benchmark, fold, model)
             profile = profile_of(benchmark, fold.fitted, model.cycle) if model.cycle else None
             network = started_network(model, fitted, judged if chosen is None else chosen, profile, args.seed)
             start = errors(network, judged)
@@ -86,6 +81,16 @@ def forward_folds(rows: int) -> list[Fold]:
     return [
         Fold([range(edges[i])], range(edges[i], edges[i + 3]), range(edges[i + 3], edges[i + 6])) for i in range(5, 11)
     ]
+
+
+def windows_of(benchmark: Benchmark, fold: Fold, model: ModelConfig) -> tuple[Windows, Windows | None, Windows]:
+    """Those that are fitted, those that choose, if any, and those that judge."""
+    fitted = windows(benchmark, fold.fitted, model)
+    chosen, back = None, 0
+    if fold.chosen is not None:  # the rows that a first window reads are there in any case
+        back = model.lookback
+        chosen = windows(benchmark, [range(fold.chosen.start - back, fold.chosen.stop)], model)
+    return fitted, chosen, windows(benchmark, [range(fold.judged.start - back, fold.judged.stop)], model)
 
 
 def windows(benchmark: Benchmark, ranges: list[range], model: ModelConfig) -> Windows:

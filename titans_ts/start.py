@@ -28,6 +28,7 @@ from .windows import Batch, Run, Windows
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_OWN_WINDOWS = 2**18  # the same in all, for weights of each series' own
+LEVEL_SHARE = 0.5  # of a series' own weights that read the level, in their mean with those that do not
 LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this power of the lag
 PARTS = 5  # of a window that a path may read, each the last half of the one before
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
@@ -196,7 +197,7 @@ def _solve_part(
         return weight, weight + own
     anchor = _with_level(weight, config)
     _, with_level = _shrunk(moments, judge, anchor, ridges)
-    return weight, anchor + (_with_level(own, config) + with_level) / 2
+    return weight, anchor + (1 - LEVEL_SHARE) * _with_level(own, config) + LEVEL_SHARE * with_level
 
 
 def _with_level(weight: Tensor, config: ModelConfig) -> Tensor:

@@ -4,43 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import seasons
-from sklearn.preprocessing import StandardScaler
-
-from titans_ts.datasets import Dataset, Split
-
-TOML = """
-dataset = "ETTh1"
-horizons = [6]
-seeds = [0]
-
-[model]
-cycle = 24
-linear_per_series = true
-linear_level = true
-linear_across = true
-d_model = 4
-n_layers = 1
-
-[train]
-max_epochs = 0
-"""
-ROWS = 1200  # of train and validation
-
-
-def data(changed: slice) -> Dataset:
-    """Two noisy days, of which some rows are other ones."""
-    index = pd.date_range("2024-01-01", periods=ROWS + 300, freq="h", name="date")
-    rng = np.random.default_rng(0)
-    values = np.sin(np.arange(len(index)) * 2 * np.pi / 24)[:, None] + rng.normal(size=(len(index), 2))
-    values[changed] = np.random.default_rng(1).normal(size=values[changed].shape)
-    split = Split(range(900), range(900, ROWS), range(ROWS, ROWS + 300))
-    scaler = StandardScaler().fit(np.array([[-1.0, -1.0], [1.0, 1.0]]))  # the same whatever was changed
-    scaler.feature_names_in_ = np.array(["a", "b"], dtype=object)
-    return Dataset(pd.DataFrame(values, index, ["a", "b"]), "ETTh1", "h", split, scaler)
+from small_benchmark import NOTHING, ROWS, TOML, data
 
 
 def lines(
@@ -62,7 +28,7 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-NOTHING, TEST, LAST, THIRD = slice(0), slice(ROWS, None), slice(900, ROWS), slice(600, 900)
+TEST, LAST, THIRD = slice(ROWS, None), slice(900, ROWS), slice(600, 900)
 
 
 @pytest.mark.parametrize("forward", [False, True])
