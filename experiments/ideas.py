@@ -186,7 +186,10 @@ GROUPS: dict[str, list[Idea]] = {
         *(Idea(f"whole window, power {p:g}", {"PARTS": 1, "LAG_DECAY": p}) for p in (0, 0.5, 1, 1.5)),
         *(Idea(f"parts, power {p:g}", {"LAG_DECAY": p}) for p in (0, 1)),
     ],
-    "level": [Idea(f"share {share:g}", {"LEVEL_SHARE": share}) for share in (0, 0.25, 0.75, 1)],
+    "level": [
+        *(Idea(f"share {share:g}", {"LEVEL_SHARES": (share, share)}) for share in (0, 0.25, 0.5, 0.75, 1)),
+        *(Idea(f"share .5 to {far:g}", {"LEVEL_SHARES": (0.5, far)}) for far in (0.65, 1)),
+    ],
     "priors": [
         *(Idea(f"lag in 24 steps, power {p:g}", both(power(p, 24))) for p in (0.5, 1, 2)),
         Idea("power 0, own 1", prior(None, power(1))),

@@ -476,7 +476,7 @@ def test_series_that_return_to_their_mean_do_so_at_their_own_pace(scale_windows:
 
 
 @pytest.mark.usefixtures("whole_windows")
-def test_weights_that_read_the_level_are_least_squares_and_count_half() -> None:
+def test_weights_that_read_the_level_are_least_squares_and_count_half_now_and_more_further_ahead() -> None:
     series = [returning(800, keeps, seed) for seed, keeps in enumerate((0.5, 0.9))]
     train, validation = two(series)
     config = make(n_series=2, linear_per_series=True, linear_level=True)
@@ -495,7 +495,8 @@ def test_weights_that_read_the_level_are_least_squares_and_count_half() -> None:
             [inputs @ ridge_by_lag(inputs, left, strength) for strength in RIDGES]
             for inputs in (x, np.hstack([x, level]))
         )
-        assert min(np.abs(added - (a + b) / 2).max() for a, b in product(plain, reading)) < 1e-3
+        share = 0.75 - 0.25 * np.exp(-np.arange(1, config.horizon + 1) / (3.5 * config.lookback))
+        assert min(np.abs(added - (1 - share) * a - share * b).max() for a, b in product(plain, reading)) < 1e-3
 
 
 def test_whether_the_profile_helps_is_told_by_the_weights_that_are_kept() -> None:

@@ -28,7 +28,8 @@ from .windows import Batch, Run, Windows
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_OWN_WINDOWS = 2**18  # the same in all, for weights of each series' own
-LEVEL_SHARE = 0.5  # of a series' own weights that read the level, in their mean with those that do not
+LEVEL_SHARES = 0.5, 0.75  # of the weights that read the level, in the mean with those that do not: now, and far ahead
+LEVEL_LOOKBACKS = 3.5  # in so many the share covers all but 1/e of its way from now to far ahead
 LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this power of the lag
 PARTS = 5  # of a window that a path may read, each the last half of the one before
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
@@ -179,7 +180,8 @@ def _solve_part(
 
     Those of each series are shrunk towards the common one, by a ridge in proportion to the series' own moments that is
     chosen for all at once. Those that read the window's level are averaged with those that do not: how soon a series
-    returns differs from one season to the next, of which the validation windows are one.
+    returns differs from one season to the next, of which the validation windows are one. That it returns is the surer
+    the further ahead.
     """
     steps = moments.xx.shape[-1] - config.linear_level
     together, judge_together = moments.together(steps), judge.together(steps)
@@ -197,7 +199,15 @@ def _solve_part(
         return weight, weight + own
     anchor = _with_level(weight, config)
     _, with_level = _shrunk(moments, judge, anchor, ridges)
-    return weight, anchor + (1 - LEVEL_SHARE) * _with_level(own, config) + LEVEL_SHARE * with_level
+    share = _level_share(config, weight.device)
+    return weight, anchor + (1 - share) * _with_level(own, config) + share * with_level
+
+
+def _level_share(config: ModelConfig, device: torch.device) -> Tensor:
+    """How much the weights that read the level count in the mean, for each step ahead: (horizon,)."""
+    ahead = torch.arange(1, config.horizon + 1, dtype=torch.float64, device=device)
+    now, far = LEVEL_SHARES
+    return far - (far - now) * (-ahead / (LEVEL_LOOKBACKS * config.lookback)).exp()
 
 
 def _with_level(weight: Tensor, config: ModelConfig) -> Tensor:
