@@ -136,10 +136,13 @@ def split(device: str = "cpu") -> tuple[Windows, Windows]:
     return train, validation
 
 
-def fit(device: str = "cpu", dropout: float = 0.2, **changes: Any) -> tuple[dict[str, Tensor], History]:
+def fit(
+    device: str = "cpu", dropout: float = 0.2, own: bool = False, **changes: Any
+) -> tuple[dict[str, Tensor], History]:
     torch.manual_seed(0)
     size = dict(lookback=16, horizon=4, patch_len=4, stride=4, cycle=5, d_model=8, n_layers=1, n_heads=2, chunk_size=4)
-    network = SimbaForecaster(ModelConfig(**size, n_persistent=1, dropout=dropout)).to(device).eval()
+    config = ModelConfig(**size, n_persistent=1, dropout=dropout, linear_per_series=own, linear_level=own)
+    network = SimbaForecaster(config).to(device).eval()
     history = fit_network(network, *split(device), TrainConfig(batch_size=BATCH, max_epochs=2, patience=100, **changes))
     return network.state_dict(), history
 
@@ -191,9 +194,10 @@ def gpu() -> str:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_gpu_trains_alike_with_the_graph_and_without(gpu: str, precision: str) -> None:
-    runs = [fit(gpu, dropout=0.0, precision=precision, cuda_graph=graph)[1] for graph in (False, True)]
+def test_a_gpu_trains_alike_with_the_graph_and_without(gpu: str, precision: str, own: bool) -> None:
+    runs = [fit(gpu, dropout=0.0, own=own, precision=precision, cuda_graph=graph)[1] for graph in (False, True)]
     for eager, replayed in zip(*(run.checks[1:] for run in runs), strict=True):
         # The order of sums on a GPU, over 24 steps.
         limit = 1e-3 if precision == "float32" else 3e-2

@@ -262,8 +262,7 @@ def _fit(
         if on_check is not None:
             on_check(found)
 
-    waits = network.config.linear_per_series  # for the device, to learn how many samples are of each series
-    take_step = recorded(step, device) if config.cuda_graph and not waits else step
+    take_step = recorded(step, device) if config.cuda_graph else step
     history, best = History(start_is_candidate=config.start_is_candidate), dict[str, Tensor]()
     with seeded(ranks.seed(config.random_state), device):
         generator = torch.Generator().manual_seed(config.random_state)

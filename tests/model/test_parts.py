@@ -16,6 +16,8 @@ from titans_ts.model.parts import (
     InstanceNorm,
     LinearPath,
     PatchEmbedding,
+    _by_copies,
+    _by_series,
     spans,
 )
 
@@ -163,6 +165,31 @@ def test_linear_path_reads_the_level_where_it_has_weights_for_it() -> None:
     torch.testing.assert_close(path(z, series, level), expected)
     with pytest.raises(ValueError, match="`level` must be given"):
         path(z, series)
+
+
+def test_copies_of_weights_say_what_one_product_for_each_series_does() -> None:
+    weights, series = normal(3, 6, 2), torch.tensor([[2], [0], [-1], [2], [3], [0]])
+    found = []
+    for by in (_by_series, lambda z, series, weights: _by_copies(z, series.flatten(), weights)):
+        z = normal(6, 6, seed=1).requires_grad_()
+        y = by(z, series, weights)
+        y.backward(normal(6, 2, seed=2))
+        assert (y[[2, 4]] == 0).all()
+        found.append((y.detach(), z.grad))
+    torch.testing.assert_close(found[0], found[1])
+
+
+@pytest.mark.gpu
+def test_a_gpu_trains_by_copies_of_weights_unless_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    weights, series, z = normal(3, 6, 2).cuda(), torch.tensor([[2, 0], [-1, 1], [3, 0]]).cuda(), normal(3, 6).cuda()
+    with torch.no_grad():
+        expected = _by_series(z, series, weights)
+    torch.testing.assert_close(_by_series(z, series, weights), expected)
+    monkeypatch.setattr("titans_ts.model.parts.MOST_COPIED", 71)  # 72 are asked for
+    monkeypatch.setattr("titans_ts.model.parts._by_copies", None)
+    torch.testing.assert_close(_by_series(z, series, weights), expected)
 
 
 def test_spans_double_going_back_and_end_with_the_whole() -> None:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
+MOST_COPIED = 2**28  # weights, where each sample is given those of its series
+
 
 class WindowStats(NamedTuple):
     """Level and scale of each window, (samples, 1)."""
@@ -173,10 +175,13 @@ def _waves(period: int, harmonics: int) -> Tensor:
 def _by_series(z: Tensor, series: Tensor, weights: Tensor) -> Tensor:
     """Each row of `z` by the weights of each series that `series` (rows, channels) names: (rows * channels, outputs).
 
-    One product for each series, so that no row needs a copy of them.
+    One product for each series, so that no row needs a copy of them; but in training on a GPU a copy it is, which
+    unlike the number of rows of each series need not be waited for, so that the step can be recorded.
     """
     known, channels = len(weights), series.shape[1]
     numbers = series.flatten()
+    if z.is_cuda and torch.is_grad_enabled() and len(numbers) * weights[0].numel() <= MOST_COPIED:
+        return _by_copies(z.repeat_interleave(channels, dim=0), numbers, weights)
     numbers = numbers.where((numbers >= 0) & (numbers < known), known)
     order = numbers.argsort(stable=True)
     counts = numbers.bincount(minlength=known + 1).tolist()
@@ -184,6 +189,13 @@ def _by_series(z: Tensor, series: Tensor, weights: Tensor) -> Tensor:
     rows = [part @ weight for part, weight in zip(parts, weights, strict=False) if len(part)]
     rows.append(z.new_zeros(counts[known], weights.shape[-1]))
     return torch.cat(rows)[order.argsort()]
+
+
+def _by_copies(z: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
+    """Each row of `z` by a copy of the weights of the series that `numbers` (rows,) names: (rows, outputs)."""
+    known = (numbers >= 0) & (numbers < len(weights))
+    own = weights[numbers.where(known, 0)]
+    return torch.bmm(z.unsqueeze(1), own).squeeze(1).where(known.unsqueeze(1), 0.0)
 
 
 class PatchEmbedding(nn.Module):
