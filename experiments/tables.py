@@ -107,7 +107,8 @@ def summary(names: list[str], results: Path) -> list[str]:
 def time_to_quality(paths: list[Path]) -> list[str]:
     """The lines of a table: seconds to train each peer, and seconds of ours to an error no greater on the test rows.
 
-    Ours is the quickest row of the same device that is good enough: the closed-form start, or a trained network.
+    Ours is the quickest row of the same device that is good enough: the closed-form start, or a trained network. "Not
+    timed" is where that device has none of ours at that horizon.
     """
     lines = [
         "| data, horizon | peer | its MSE | seconds to train it | ours, MSE | seconds | times as quick |",
@@ -119,14 +120,13 @@ def time_to_quality(paths: list[Path]) -> list[str]:
         for peer in rows:
             if peer["model"] not in MODELS:
                 continue
-            enough = [
+            beside = [
                 row
                 for row in rows
-                if row["model"] in OURS
-                and (row["horizon"], row["device"]) == (peer["horizon"], peer["device"])
-                and float(row["mse"]) <= float(peer["mse"])
+                if row["model"] in OURS and (row["horizon"], row["device"]) == (peer["horizon"], peer["device"])
             ]
-            cells = ["–", "not reached", "–"]
+            enough = [row for row in beside if float(row["mse"]) <= float(peer["mse"])]
+            cells = ["–", "not reached" if beside else "not timed", "–"]
             if enough:
                 best = min(enough, key=lambda row: float(row["seconds"]))
                 ratio = float(peer["seconds"]) / float(best["seconds"])

@@ -37,7 +37,8 @@ class ModelConfig:
         Weights of each series' own, added to the linear path's: solved for at the start and fixed from then on.
     linear_level : bool
         Those weights also read the window's level, which the path otherwise only passes on: a series may return to its
-        mean, and some do sooner than others. At the start they are the mean of weights that do and weights that do not.
+        mean, and some do sooner than others. At the start they are a mean of weights that do, which count for more the
+        further ahead, and weights that do not.
     linear_across : bool
         Each series' forecast also reads what all series did over the window: a linear map of their means over spans
         that double going back, less the window's, solved for at the start and fixed from then on.
