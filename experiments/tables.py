@@ -11,6 +11,7 @@ import argparse
 import csv
 import math
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from long_term import LOOKBACKS, RESULTS, Table
@@ -20,6 +21,7 @@ HORIZONS = (96, 192, 336, 720)
 HERE = Path(__file__).parent
 OURS = {"closed-form": "its closed-form start alone", "titans": "titans"}
 SUMMARY = {"i": ("titans", "closed-form"), "iii": ("titans", "closed-form"), "ii": ("titans",)}  # of ours, by column
+SUBSET = "_subset"  # ends the names of CSVs that long_term.py --subset wrote
 BEST = "best published that counts every window"
 DROPPED = {"i": "", "iii": "", "ii": ", last partial batch dropped"}
 Errors = dict[int, dict[int, tuple[float, float]]]  # horizon, seed: MSE and MAE
@@ -41,7 +43,9 @@ def main(argv: list[str] | None = None) -> None:
         print("\n".join(summary(args.tables, args.results)))
         return
     for name in args.tables:
-        table = Table.read(HERE / f"{name}.toml")
+        table = Table.read(HERE / f"{name.removesuffix(SUBSET)}.toml")
+        if name.endswith(SUBSET):  # what was published is of the whole
+            table = replace(table, dataset=f"{table.dataset}, some of its series", published={}, best={})
         for column in args.columns:
             found = read(args.results / f"{name}.csv", column)
             if found:

@@ -41,6 +41,16 @@ def test_means_over_seeds_and_horizons_gaps_and_rows_measured_again(
     ]
 
 
+def test_a_subset_is_called_one_and_stands_beside_nothing_published(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "etth1_subset.csv").write_text(ROWS)
+    tables.main(["etth1_subset", "--columns", "i", "--results", str(tmp_path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "**ETTh1, some of its series**, column (i): lookback 96"
+    assert [line.split(" | ")[0] for line in lines[4:] if line] == ["| titans", "| peer"]
+
+
 def test_the_time_to_a_peers_error_is_that_of_the_quickest_row_that_is_good_enough(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
