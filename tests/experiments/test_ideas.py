@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +67,11 @@ def test_ratios_are_geometric_means_and_the_last_is_of_what_the_rows_that_choose
     assert ideas.ratios(np.array([as_it_is, other])) == pytest.approx([0.5, 2**0.5])
 
 
-def found(table: Path, changed: dict[str, Any], profile: float = 1.0) -> torch.Tensor:
+def found(table: Path, changed: dict[str, Any]) -> torch.Tensor:
     """Of one idea, in each fold, the errors of what chooses and what judges."""
     benchmark = Benchmark(data(), torch.device("cpu"))
     model, _ = Table.read(table).configs(6, 96, 2, Variant("", {**ideas.WITHOUT_BRANCH, "linear_across": False}, {}), 0)
-    assert asdict(model)["scale_windows"] is False
-    return torch.tensor(ideas.judged(benchmark, model, ideas.Idea("", changed, profile)))
+    return torch.tensor(ideas.judged(benchmark, model, ideas.Idea("", changed)))
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0])
