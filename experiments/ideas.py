@@ -69,32 +69,37 @@ def main(argv: list[str] | None = None) -> None:
                 model = replace(model, linear_across=False, linear_harmonics=0)
             elif not model.linear_across:
                 raise SystemExit(f"{path}: `across` needs a network whose series read others, and this one has none.")
-            found = np.array([judged(benchmark, model, idea) for idea in ideas])  # (idea, fold, chosen or judged)
-            cells = [f"{table.dataset}, {lookback} to {horizon}", f"{found[0, :, 1].mean():.4f}".removeprefix("0")]
+            found = judged(benchmark, model, ideas)
+            cells = [f"{table.dataset}, {lookback} to {horizon}", f"{found[:, 0, 1].mean():.4f}".removeprefix("0")]
             print("| " + " | ".join([*cells, *(f"{ratio:.3f}" for ratio in ratios(found))]) + " |", flush=True)
 
 
 def ratios(found: np.ndarray) -> list[float]:
-    """Of each idea but the first to the first, and of the one that is chosen in each fold: geometric means."""
-    by, judged = found[..., 0], found[..., 1]
-    chosen = np.take_along_axis(judged, by.argmin(0)[None], axis=0)
-    means: list[float] = np.exp(np.log(np.concatenate([judged[1:], chosen]) / judged[0]).mean(1)).tolist()
+    """Of each idea but the first to the first, and of the one that is chosen in each fold: geometric means.
+
+    `found` is (fold, idea, 2), as `judged` has it.
+    """
+    by, errors = found[..., 0], found[..., 1]
+    chosen = np.take_along_axis(errors, by.argmin(1)[:, None], axis=1)
+    means: list[float] = np.exp(np.log(np.hstack([errors[:, 1:], chosen]) / errors[:, :1]).mean(0)).tolist()
     return means
 
 
-def judged(benchmark: Benchmark, model: ModelConfig, idea: Idea) -> list[tuple[float, float]]:
-    """In each fold the start's error on the rows that choose and on those that judge."""
+def judged(benchmark: Benchmark, model: ModelConfig, ideas: list[Idea]) -> np.ndarray:
+    """The start's errors on the rows that choose and on those that judge: (fold, idea, 2)."""
     found = []
     for fold in forward_folds(benchmark.data.split.validation.stop):
         fitted, chosen, judging = windows_of(benchmark, fold, model)
-        profile = idea.profile * profile_of(benchmark, fold.fitted, model.cycle) if model.cycle else None
-        network = SimbaForecaster(model).eval()
-        with ExitStack() as stack:
-            for name, value in idea.changed.items():
-                stack.enter_context(patch.object(start, name, value))
-            error = start.closed_form_start(network, fitted, chosen, profile)
-        found.append((error, evaluate(network, judging)))
-    return found
+        profile = profile_of(benchmark, fold.fitted, model.cycle) if model.cycle else None
+        for idea in ideas:
+            network = SimbaForecaster(model).eval()
+            with ExitStack() as stack:
+                for name, value in idea.changed.items():
+                    stack.enter_context(patch.object(start, name, value))
+                begun = None if profile is None else idea.profile * profile
+                error = start.closed_form_start(network, fitted, chosen, begun)
+            found.append((error, evaluate(network, judging)))
+    return np.reshape(found, (-1, len(ideas), 2))
 
 
 def prior(common: Covariance | None, own: Covariance | None) -> dict[str, Any]:

@@ -23,7 +23,6 @@ OURS = {"closed-form": "its closed-form start alone", "titans": "titans"}
 SUMMARY = {"i": ("titans", "closed-form"), "iii": ("titans", "closed-form"), "ii": ("titans",)}  # of ours, by column
 SUBSET = "_subset"  # ends the names of CSVs that long_term.py --subset wrote
 BEST = "best published that counts every window"
-DROPPED = {"i": "", "iii": "", "ii": ", last partial batch dropped"}
 Errors = dict[int, dict[int, tuple[float, float]]]  # horizon, seed: MSE and MAE
 
 
@@ -90,21 +89,22 @@ def summary(names: list[str], results: Path) -> list[str]:
         "|---" * (len(names) + 2) + "|",
     ]
 
-    def add(lookback: str, words: str, means: list[str]) -> None:
-        lines.append(f"| {lookback} | {words} | {' | '.join(means)} |")
+    def add(label: str, words: str, means: list[str]) -> None:
+        lines.append(f"| {label} | {words} | {' | '.join(means)} |")
 
     for column, models in SUMMARY.items():
         lookback = str(LOOKBACKS[column])
+        label = f"{lookback}, last partial batch dropped" if column == "ii" else lookback
         found = [read(path, column) if (path := results / f"{name}.csv").exists() else {} for name in names]
         for model in models:
-            add(lookback + DROPPED[column], OURS[model], [over_horizons(errors.get(model, {}), 0) for errors in found])
+            add(label, OURS[model], [over_horizons(errors.get(model, {}), 0) for errors in found])
         if column == "ii":
             for paper in dict.fromkeys(paper for table in tables for paper in table.published):
                 means = [table.published.get(paper, [math.nan])[0] for table in tables]
-                add(lookback + DROPPED[column], f"{paper} (as published)", [short(mean, 3) for mean in means])
+                add(label, f"{paper} (as published)", [short(mean, 3) for mean in means])
         else:
             means = [table.best.get(lookback, math.nan) for table in tables]
-            add(lookback, BEST, [short(mean, 3) for mean in means])
+            add(label, BEST, [short(mean, 3) for mean in means])
     return lines
 
 

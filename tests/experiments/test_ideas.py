@@ -64,14 +64,14 @@ def test_as_it_is_is_what_the_seasons_print(table: Path, monkeypatch, capsys) ->
 def test_ratios_are_geometric_means_and_the_last_is_of_what_the_rows_that_choose_want() -> None:
     as_it_is = [(3.0, 1.0), (1.0, 1.0)]  # chosen by, judged by, in two folds
     other = [(2.0, 2.0), (2.0, 0.125)]
-    assert ideas.ratios(np.array([as_it_is, other])) == pytest.approx([0.5, 2**0.5])
+    assert ideas.ratios(np.stack([as_it_is, other], axis=1)) == pytest.approx([0.5, 2**0.5])
 
 
 def found(table: Path, changed: dict[str, Any]) -> torch.Tensor:
     """Of one idea, in each fold, the errors of what chooses and what judges."""
     benchmark = Benchmark(data(), torch.device("cpu"))
     model, _ = Table.read(table).configs(6, 96, 2, Variant("", {**ideas.WITHOUT_BRANCH, "linear_across": False}, {}), 0)
-    return torch.tensor(ideas.judged(benchmark, model, ideas.Idea("", changed)))
+    return torch.from_numpy(ideas.judged(benchmark, model, [ideas.Idea("", changed)]))
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0])
