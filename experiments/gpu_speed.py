@@ -391,9 +391,6 @@ def compilations(setup: Setup) -> Iterator[Problem]:
     for depth in (2, 1):  # few heads, which are walked and answered apart
         size: dict[str, Any] = dict(batch=1, heads=8, steps=LENGTHS[0], head_dim=64, chunk_size=64)
         yield Problem(**size, depth=depth, dtype=setup.half, decay_to=DECAYS[depth])
-    for chunk in (64, 16):  # a layer's convolution makes them float32
-        size = dict(batch=2, heads=16, steps=64 * chunk, head_dim=64, chunk_size=chunk)
-        yield Problem(**size, depth=2, dtype=torch.float32, decay_to=DECAYS[2])
     size = dict(batch=256, heads=4, steps=68, head_dim=32, chunk_size=16)  # the default network's, of `LOOKBACK` steps
     yield Problem(**size, depth=2, dtype=torch.float32, decay_to=DECAYS[2])
 

@@ -10,8 +10,24 @@ token t; started by S = 1 or by W = 1 before the first token they are e and a, o
 recurrence backwards. Nothing is divided and no logarithm taken, so gates of exactly 0 and 1 are exact too.
 """
 
+from contextlib import nullcontext
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
+
+INTERPRETED = triton.knobs.runtime.interpret  # read once, as when the kernels are made
+# Sizes that differ from call to call; a kernel is not compiled anew for one that 16 divides.
+VARYING = [
+    *("BH", "H", "T", "N", "segments", "offset", "chunk_size", "group", "part", "begin", "end", "slots", "programs"),
+    *("alpha_b", "eta_b", "theta_b"),
+]
+
+
+def on(device: torch.device) -> Any:
+    """Launches inside are made on that device, which need not be the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @triton.jit
@@ -72,17 +88,47 @@ def left_by(table_at, A_at, number, C: tl.constexpr):
 
 
 @triton.jit
-def store_gate_gradients(
-    dtable_at, dA_at, number, db, da, db_n, da_n, de_n, dA_n, dD_n, dAT, C: tl.constexpr
-):  # fmt: skip
-    """Those by a segment's table and, from dA^T, by its A; what is left after it belongs to the last lane."""
-    last = tl.arange(0, C) == C - 1
+def store_gate_gradients(dtable_at, dA_at, number, db, da, dAT, C: tl.constexpr):
+    """Those by b and a of a segment's table and, from dA^T, by its A."""
     dtable = dtable_at + number * 4 * C + tl.arange(0, C)
-    tl.store(dtable, db + tl.where(last, db_n, 0.0))
-    tl.store(dtable + C, da + tl.where(last, da_n, 0.0))
+    tl.store(dtable, db)
+    tl.store(dtable + C, da)
+    tl.store(turned(dA_at + number * C * C, C, C), dAT)
+
+
+@triton.jit
+def add_left_gradients(dtable_at, dA_at, number, db_n, da_n, de_n, dA_n, dD_n, C: tl.constexpr):
+    """Those by what is left after a segment, which belongs to the last lane, and by D_n and e; nothing else uses e."""
+    lane = tl.arange(0, C)
+    last = lane == C - 1
+    dtable = dtable_at + number * 4 * C + lane
+    tl.store(dtable, tl.load(dtable, mask=last) + db_n, mask=last)
+    tl.store(dtable + C, tl.load(dtable + C, mask=last) + da_n, mask=last)
     tl.store(dtable + 2 * C, tl.where(last, de_n, 0.0))
     tl.store(dtable + 3 * C, dD_n)
-    tl.store(turned(dA_at + number * C * C, C, C), dAT + tl.where(last[None, :], dA_n[:, None], 0.0))
+    dA = dA_at + number * C * C + (C - 1) * C + lane
+    tl.store(dA, tl.load(dA) + dA_n)
+
+
+@triton.jit
+def saved_at(saved, start, g, STATE: tl.constexpr):
+    """Where the state before a sequence's group g is, and whether it is anywhere; zero otherwise."""
+    at, known = saved + (g - 1) * STATE, g > 0
+    if start is not None:
+        at, known = tl.where(known, at, start), g >= 0
+    return at, known
+
+
+@triton.jit
+def keep(at, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Write a tile, rounded to what is kept there."""
+    tl.store(tile(at, ROWS, COLUMNS), x.to(at.dtype.element_ty))
+
+
+@triton.jit
+def kept(at, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A tile that was kept."""
+    return tl.load(tile(at, ROWS, COLUMNS))
 
 
 @triton.jit
@@ -114,7 +160,7 @@ def segments_of(segments, H, T, N, offset, chunk_size, M: tl.constexpr):
     return mine, mine < segments, bh // H, bh % H, first, count
 
 
-@triton.jit(do_not_specialize=["segments", "H", "T", "N", "offset", "chunk_size", "alpha_b", "eta_b", "theta_b"])
+@triton.jit(do_not_specialize=VARYING)
 def gates_forward(
     alpha, eta, theta, A_at, table_at, segments, H, T, N, offset, chunk_size,
     alpha_b, alpha_t, alpha_h, eta_b, eta_t, eta_h, theta_b, theta_t, theta_h,
@@ -150,7 +196,7 @@ def gates_forward(
     tl.store(table_at[:, None] + 3 * C + s[None, :], S, mask=exists[:, None])
 
 
-@triton.jit(do_not_specialize=["segments", "H", "T", "N", "offset", "chunk_size", "alpha_b", "eta_b", "theta_b"])
+@triton.jit(do_not_specialize=VARYING)
 def gates_backward(
     alpha, eta, theta, A_at, table_at, dA_at, dtable_at, S_at, dalpha, deta, dtheta,
     segments, H, T, N, offset, chunk_size,

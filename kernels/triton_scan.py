@@ -2,8 +2,10 @@
 
 Peak memory, beside inputs, outputs and their gradients, for a chunk of C lanes (chunk_size padded to a power of two, at
 least 16): a float32 state (two matrices a layer) every `group` chunks a head, `group` about the root of the number of
-chunks; in the backward, 4 (3 C + 11) bytes a token and head for the gates' tables and gradients, and `group` states a
-program, of which a GPU runs a few hundred. A linear memory's backward that is split saves as many states again.
+chunks; in the backward, 4 (3 C + 11) bytes a token and head for the gates' tables and gradients, and a scratch. That
+holds 2 states and 3 tokens' worth of features (11 where there are two layers) for each of a chunk's lanes, in bfloat16
+where the inputs are, else float32: for `group` chunks of the few hundred sequences that a GPU runs at once, or, where
+the phases run apart, for as many as 256 MiB hold, at least a group of each.
 """
 
 from __future__ import annotations
@@ -12,30 +14,33 @@ import functools
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
 from . import triton_deep, triton_linear
 from .state import MemoryState
-from .triton_common import gates_backward, gates_forward
+from .triton_common import INTERPRETED, gates_backward, gates_forward, on
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 MOST_LANES, SMALLEST_DOT = 64, 16
 GATE_LANES = 256  # tokens whose gates a program multiplies out
 WIDEST = {1: 128, 2: 64}  # head size, and hidden size, by depth
-INTERPRETED = triton.knobs.runtime.interpret  # read once, as when the kernels are made
 # Bytes of shared memory that the kernels may take at 128 wide; narrower ones fit every GPU that Triton knows.
 WIDE, SHARED_MEMORY = 64, {torch.bfloat16: 144 << 10, torch.float16: 160 << 10, torch.float32: 192 << 10}
-REGISTERS = 255  # a thread, said aloud: ptxas of Triton 3.6 otherwise allots 32 to some kernels, and spills the rest
+# A thread's, said aloud: ptxas of Triton 3.6 otherwise allots 32 to some kernels, and spills the rest.
+MOST_REGISTERS, FEWER_REGISTERS = 255, 168
+REGISTERS = 65_536  # of a multiprocessor
+HOPPER = 9  # of compute capability 9.0
 FARTHEST = 2**31 // MOST_LANES  # numbers from one token to the next, so that 32 bits reach across a chunk
 FEW_HEADS, MANY_CHUNKS = 64, 32  # where one pass would leave most of a GPU idle
+ONE_GROUP = 8  # chunks of which no state is saved
+APART_HEADS, SCRATCH = 256, 256 << 20  # most heads whose phases run apart; bytes that one may leave for the next
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,16 @@ class Launch:
     group : int
         Segments from one saved state to the next; 0 chooses by length.
     split : bool
-        A pass that walks and a parallel one that answers, instead of one that does both; in the backward of a linear
-        memory too.
+        Forward, a pass that walks and a parallel one that answers, instead of one that does both.
+    apart : bool
+        Backward, a kernel for each phase, all but one of them parallel over segments, instead of programs that take
+        one sequence after another through all.
     block : int
         Rows of a linear memory that a program which walks takes, at most its width.
+    registers : int
+        Most a thread may have: with fewer more programs run at once, and values may be spilled.
+    warpgroups : bool
+        Products of groups of four warps in the backward on Hopper, which Triton 3.6 gets wrong in some kernels.
     """
 
     warps: int
@@ -62,7 +73,10 @@ class Launch:
     stages: int = 1
     group: int = 0
     split: bool = False
+    apart: bool = False
     block: int = 32
+    registers: int = MOST_REGISTERS
+    warpgroups: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,16 +111,20 @@ def candidates(problem: Problem) -> list[Launch]:
     """
     warps = max(1, problem.width // 16)
     block = min(32, problem.width) if problem.depth == 1 else problem.width
+    small = problem.depth == 1 and problem.width <= 32 and problem.lanes <= 16  # few values to a thread
     usual = Launch(
         warps=max(1, block // 16) * (2 if problem.depth == 1 and problem.lanes > 32 else 1),
         backward_warps=warps,
         stages=2 if problem.lanes <= 32 or (problem.depth == 1 and problem.width <= WIDE) else 1,
+        split=problem.heads <= FEW_HEADS and problem.chunks >= MANY_CHUNKS,
+        apart=problem.heads <= APART_HEADS and problem.chunks > ONE_GROUP,
         block=block,
+        registers=FEWER_REGISTERS if small else MOST_REGISTERS,
     )
-    split = replace(usual, split=True)
-    if problem.heads <= FEW_HEADS and problem.chunks >= MANY_CHUNKS:
-        return [split, usual]
-    return [usual, replace(usual, stages=3 - usual.stages), split]
+    other = replace(usual, stages=3 - usual.stages, warpgroups=warps >= 4)
+    if problem.chunks <= ONE_GROUP:
+        return [usual, other, replace(usual, registers=MOST_REGISTERS + FEWER_REGISTERS - usual.registers)]
+    return [usual, other, replace(usual, split=not usual.split, apart=not usual.apart)]
 
 
 def refusal(q: Tensor, weights: tuple[Tensor, ...], chunk_size: int) -> str | None:
@@ -206,6 +224,7 @@ class _Plan:
     lanes: int
     width: int  # D, padded
     hidden: int  # E, padded
+    kept: torch.dtype  # of what one kernel leaves for another
     launch: Launch
     arithmetic: dict[str, Any]
 
@@ -217,10 +236,11 @@ def _plan(q: Tensor, depth: int, weights: int, chunk_size: int, offset: int) -> 
     hidden = width if depth == 1 else weights // (2 * width)
     lanes = lanes_for(min(chunk_size, T))
     launch = _forced or candidates(Problem(depth, B * H, segments, lanes, max(width, hidden)))[0]
-    group = launch.group or (segments if segments <= 8 else max(8, 1 << math.isqrt(segments - 1).bit_length()))
+    root = 1 << math.isqrt(segments - 1).bit_length()
+    group = launch.group or (segments if segments <= ONE_GROUP else max(ONE_GROUP, root))
     exact = "ieee" if INTERPRETED else "tf32x3"
     precision = exact if q.dtype == torch.float32 else "tf32"  # float16 could not hold the errors of large values
-    number = tl.bfloat16 if q.dtype == torch.bfloat16 else tl.float32
+    narrow = q.dtype == torch.bfloat16
     return _Plan(
         heads=B * H,
         segments=segments,
@@ -229,9 +249,22 @@ def _plan(q: Tensor, depth: int, weights: int, chunk_size: int, offset: int) -> 
         lanes=lanes,
         width=width,
         hidden=hidden,
+        kept=torch.bfloat16 if narrow else torch.float32,
         launch=launch,
-        arithmetic={"DOT": number, "PRECISION": precision},
+        arithmetic={"DOT": tl.bfloat16 if narrow else tl.float32, "PRECISION": precision},
     )
+
+
+def _blocks(plan: _Plan, rows: int) -> tuple[int, dict[str, int]]:
+    """How many blocks of so many rows a linear memory's matrix has, and their size."""
+    rows = min(rows, plan.width)
+    return plan.width // rows, {"VP": rows}
+
+
+def _slots(plan: _Plan, slot: int) -> int:
+    """Segments of each sequence, whole groups of them, whose `slot` numbers fit the scratch together."""
+    group = plan.heads * plan.group * slot * plan.kept.itemsize
+    return min(plan.group * max(1, SCRATCH // group), plan.segments)
 
 
 @torch.library.custom_op("titans_ts::memory_scan", mutates_args=())
@@ -260,22 +293,32 @@ def _memory_scan(
     y = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     final = _floats(q, B, H, 3 * weights) if return_state else _floats(q, 0)
     saved = _floats(q, plan.heads, plan.groups - 1, 2 * weights)
-    with _on(q.device):
+    with on(q.device):
         A, table = _gate_tables(gates, plan, chunk_size, offset)
-        kernel = triton_linear.forward if depth == 1 else triton_deep.forward
-        blocks, sizes = 1, {"EP": plan.hidden}
+        kernels: Any = triton_deep
+        walking = answering = 1, {"EP": plan.hidden}  # programs a sequence or segment, and their size
         if depth == 1:
-            block = min(launch.block, plan.width)
-            blocks, sizes = plan.width // block, {"VP": block}
-        for reads, walks in ((False, True), (True, False)) if launch.split and plan.groups > 1 else ((True, True),):
-            kernel[(blocks * plan.heads * (1 if walks else plan.groups),)](
-                q, k, v, y, A, table, start, chunk_start, init, saved, final if return_state and walks else None,
-                H, T, plan.segments, offset, chunk_size, plan.group, plan.groups,
-                *q.stride()[:3], *k.stride()[:3], *v.stride()[:3],
-                D=D, DP=plan.width, **sizes, C=plan.lanes,
-                SHARED=start is not None and start.ndim == 2, READS=reads, WALKS=walks, **plan.arithmetic,
-                num_warps=launch.warps, num_stages=launch.stages, maxnreg=REGISTERS,
+            kernels = triton_linear
+            walking, answering = _blocks(plan, launch.block), _blocks(plan, WIDE)
+        split = launch.split and plan.groups > 1
+        slots = _slots(plan, 2 * weights) if split else plan.segments
+        each = torch.empty((plan.heads, slots, 2 * weights), dtype=plan.kept, device=q.device) if split else None
+        strides = (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
+        how = dict(**plan.arithmetic, num_stages=launch.stages, maxnreg=launch.registers)
+        for begin in range(0, plan.segments, slots):
+            end = min(begin + slots, plan.segments)
+            kernels.forward[(walking[0] * plan.heads,)](
+                q, k, v, y, A, table, start, chunk_start, init, saved, each, final if return_state else None,
+                H, T, plan.segments, offset, chunk_size, plan.group, begin, end, slots, *strides,
+                D=D, DP=plan.width, **walking[1], C=plan.lanes,
+                SHARED=start is not None and start.ndim == 2, READS=not split, num_warps=launch.warps, **how,
             )  # fmt: skip
+            if split:
+                kernels.answers[(answering[0] * plan.heads * (end - begin),)](
+                    q, k, v, y, A, table, chunk_start, init, each,
+                    H, T, plan.segments, offset, chunk_size, begin, end, slots, *strides,
+                    D=D, DP=plan.width, **answering[1], C=plan.lanes, num_warps=min(launch.backward_warps, 4), **how,
+                )  # fmt: skip
     return y, final, saved
 
 
@@ -287,6 +330,19 @@ def _(q: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
     final = _floats(q, B, H, 3 * weights) if return_state else _floats(q, 0)
     saved = _floats(q, plan.heads, plan.groups - 1, 2 * weights)
     return torch.empty(q.shape, dtype=q.dtype, device=q.device), final, saved
+
+
+def _phases(plan: _Plan, slots: int) -> Iterator[tuple[str, int, int, int]]:
+    """The launches of the backward: phase, the segments from and to, and how many are a part; see `triton_deep`."""
+    if not plan.launch.apart:
+        yield "all", 0, plan.segments, plan.group
+        return
+    for begin in reversed(range(0, plan.segments, slots)):
+        end = min(begin + slots, plan.segments)
+        yield "states", begin, end, plan.group
+        yield "before", begin, end, 1
+        yield "walk", begin, end, slots
+        yield "after", begin, end, 1
 
 
 @torch.library.custom_op("titans_ts::memory_scan_backward", mutates_args=())
@@ -319,12 +375,10 @@ def _memory_scan_backward(
     dfinal = None if dfinal is None else dfinal.contiguous()
     dq, dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3))
     dgates = [_floats(q, B, T, H) for _ in range(3)]
-    walks_apart = depth == 1 and plan.launch.split and plan.groups > 1
-    resident = _resident(q.device, plan.launch.backward_warps)
+    launch = plan.launch
+    resident = _resident(q.device, launch)
     programs = H * min(B, max(1, resident // H))
-    if walks_apart:
-        programs = min(plan.heads * plan.groups, resident)
-    rows = plan.heads if walks_apart else programs  # of gradients that are added up over the batch
+    rows = plan.heads if launch.apart else programs  # of gradients that are added up over the batch
     dstart, dchunk_start, dinit = (
         _floats(q, 0) if x is None else torch.empty_like(x) for x in (start, chunk_start, init)
     )
@@ -332,33 +386,33 @@ def _memory_scan_backward(
         dstart = _floats(q, rows, 2 * weights).zero_()
     if init is not None:
         dinit = _floats(q, rows, weights).zero_()
-    scratch = _floats(q, programs, plan.group, 2 * weights)
-    with _on(q.device), _safe_products(q.device, plan.launch.backward_warps) as options:
+    tokens = 8 * plan.hidden + 3 * plan.width if depth == 2 else 3 * plan.width
+    slot = 4 * weights + tokens * plan.lanes
+    slots = _slots(plan, slot) if launch.apart else min(plan.group, plan.segments)
+    scratch = torch.empty((rows, slots, slot), dtype=plan.kept, device=q.device)
+    carry = _floats(q, rows, 2 * weights)
+    with on(q.device), _safe_products(q.device, launch) as options:
         A, table = _gate_tables(gates, plan, chunk_size, offset)
-        dA, dtable, S = torch.empty_like(A), torch.empty_like(table), torch.empty_like(A)
+        dA, dtable = torch.empty_like(A), torch.empty_like(table)
         kernel = triton_linear.backward if depth == 1 else triton_deep.backward
-        walked: list[Tensor | None] = [None] if depth == 1 else []
-        if walks_apart:
-            block = min(plan.launch.block, plan.width)
-            walked = [_floats(q, plan.heads, plan.groups, 2 * weights)]
-            triton_linear.backward_walk[(plan.width // block * plan.heads,)](
-                q, k, A, table, start, chunk_start, init, dy, dfinal, dv, dstart, dchunk_start, dinit, *walked,
-                H, T, plan.segments, offset, chunk_size, plan.group, plan.groups,
-                *q.stride()[:3], *k.stride()[:3], *dy.stride()[:3],
-                D=D, DP=plan.width, VP=block, C=plan.lanes, **plan.arithmetic,
-                num_warps=plan.launch.warps, num_stages=1, maxnreg=REGISTERS, **options,
+        for phase, begin, end, part in _phases(plan, slots):
+            blocks, sizes, warps = 1, {"EP": plan.hidden}, launch.backward_warps
+            if depth == 1:
+                blocks, sizes = _blocks(plan, launch.block if phase == "walk" else plan.width)
+                warps = launch.warps if phase == "walk" else warps
+            if phase != "all":
+                programs = plan.heads * -(-(end - begin) // part)
+            kernel[(programs * blocks,)](
+                q, k, v, A, table, start, chunk_start, init, saved, dy, dfinal,
+                dq, dk, dv, dA, dtable, dstart, dchunk_start, dinit, scratch, carry,
+                plan.heads, H, T, plan.segments, offset, chunk_size, plan.group, part, begin, end, slots, programs,
+                *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *dy.stride()[:3],
+                D=D, DP=plan.width, **sizes, C=plan.lanes, SHARED=shared, PHASE=phase, **plan.arithmetic,
+                num_warps=warps, num_stages=1, maxnreg=launch.registers, **options,
             )  # fmt: skip
-        kernel[(programs,)](
-            q, k, v, A, table, start, chunk_start, init, saved, *walked, dy, dfinal,
-            dq, dk, dv, dA, dtable, dstart, dchunk_start, dinit, scratch,
-            plan.heads, H, T, plan.segments, offset, chunk_size, plan.group, plan.groups, programs,
-            *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *dy.stride()[:3],
-            D=D, DP=plan.width, **({"WALKS": not walks_apart} if depth == 1 else {"EP": plan.hidden}), C=plan.lanes,
-            SHARED=shared,
-            **plan.arithmetic,
-            num_warps=plan.launch.backward_warps, num_stages=1, maxnreg=REGISTERS, **options,
-        )  # fmt: skip
-        _for_gates(gates_backward, gates, (A, table, dA, dtable, S, *dgates), plan, chunk_size, offset)
+        del scratch, carry  # their memory is free for the gates'
+        tables = A, table, dA, dtable, torch.empty_like(A)
+        _for_gates(gates_backward, gates, (*tables, *dgates), plan, chunk_size, offset)
     if shared:
         dstart = dstart.view(-1, H, 2 * weights).sum(0)
     if init is not None:
@@ -431,22 +485,29 @@ def _shared_memory(device: torch.device) -> int:
     return int(getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block))
 
 
-def _resident(device: torch.device, warps: int) -> int:
-    """Programs of a backward that run at once, at 255 registers a thread."""
+def _resident(device: torch.device, launch: Launch) -> int:
+    """Programs of a backward that run at once."""
     if device.type != "cuda":
         return 2
-    return torch.cuda.get_device_properties(device).multi_processor_count * max(1, 8 // warps)
+    each = 32 * launch.backward_warps * (launch.registers + 1)
+    return torch.cuda.get_device_properties(device).multi_processor_count * max(1, REGISTERS // each)
+
+
+def _generation(device: torch.device) -> int | None:
+    """The first number of a GPU's compute capability."""
+    return torch.cuda.get_device_capability(device)[0] if device.type == "cuda" else None
 
 
 @contextmanager
-def _safe_products(device: torch.device, warps: int) -> Iterator[dict[str, str]]:
+def _safe_products(device: torch.device, launch: Launch) -> Iterator[dict[str, str]]:
     """Options for a kernel of many products, compiled within.
 
     On Hopper Triton 3.6 made wrong or stray reads of the backward's products of a group of four warps (seen on an H200
-    at head size 64 and 16 tokens a chunk; flash-linear-attention 640 and 984 report the same up to 3.7.1), so those of
-    single warps are asked for, which ptxas can only place in registers at its first level.
+    at head size 64 and 16 tokens a chunk; flash-linear-attention 640 and 984 report the same up to 3.7.1; one cause is
+    an assembler before CUDA 13.3 that reuses their input registers too early, triton 11781), so those of single warps
+    are asked for, which ptxas can only place in registers at its first level.
     """
-    if warps < 4 or device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
+    if launch.backward_warps < 4 or launch.warpgroups or _generation(device) != HOPPER:
         yield {}
         return
     before = os.environ.get("DISABLE_MMA_V3")
@@ -458,7 +519,3 @@ def _safe_products(device: torch.device, warps: int) -> Iterator[dict[str, str]]
             del os.environ["DISABLE_MMA_V3"]
         else:
             os.environ["DISABLE_MMA_V3"] = before
-
-
-def _on(device: torch.device) -> Any:
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

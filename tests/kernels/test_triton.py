@@ -165,7 +165,7 @@ def test_equals_the_reference_for_more_samples_than_programs(
     decay_to: str, depth: int, make: Callable[..., Inputs], check: Check
 ) -> None:
     B, H = 3, 2
-    assert triton_scan._resident(torch.device("cpu"), 8) < B * H
+    assert triton_scan._resident(torch.device("cpu"), Launch()) < B * H
     check(make(B=B, H=H, T=5, depth=depth), chunk_size=8, decay_to=decay_to)
 
 
@@ -531,7 +531,7 @@ class CotangentOf(torch.autograd.Function):
 
 # 7: every number that comes out was written.
 @depths
-@pytest.mark.parametrize("launch", [Launch(), Launch(split=True, group=1)], ids=str)
+@pytest.mark.parametrize("launch", [Launch(), Launch(split=True, group=1), Launch(apart=True, group=1)], ids=str)
 def test_outputs_poisoned_before_the_kernels_come_out_the_same(
     launch: triton_scan.Launch, depth: int, make: Callable[..., Inputs], request: pytest.FixtureRequest
 ) -> None:
@@ -557,14 +557,34 @@ def test_every_launch_computes_the_same(
     depth: int,
     make: Callable[..., Inputs],
     assert_equal: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inputs = make(T=11, D=17, depth=depth, offset=offset)
+    monkeypatch.setattr(triton_scan, "WIDE", 16)  # rows of a block that answers
     expected = everything(inputs, chunk_size=4, decay_to=decay_to)
-    split = (Launch(group=group, split=True, block=16) for group in (1, 2))
-    for launch in (Launch(group=1, block=16), Launch(group=2), *split):
+    apart = (Launch(group=group, split=group == 1, apart=True, block=16) for group in (1, 2))
+    for launch in (Launch(group=1, block=16), Launch(group=2), *apart):
         with triton_scan.forced(launch):
             values = everything(inputs, chunk_size=4, decay_to=decay_to)
         assert_equal(values, expected, tolerance=ROUNDING, smallest_scale=SMALLEST_SCALE)
+
+
+# What one kernel leaves for another does not fit the scratch at once: it is run in parts, from the last to the first.
+@depths
+def test_a_small_scratch_changes_no_bit(
+    depth: int, make: Callable[..., Inputs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = make(T=27, D=7, depth=depth, offset=2)
+    options = {"chunk_size": 4, "decay_to": "init"}
+    with triton_scan.forced(Launch(group=2, split=True, apart=True)):
+        expected = everything(inputs, **options)
+        monkeypatch.setattr(triton_scan, "SCRATCH", 1)
+        parts: list[tuple[str, int, int, int]] = []
+        phases = triton_scan._phases
+        monkeypatch.setattr(triton_scan, "_phases", lambda *x: [parts.append(phase) or phase for phase in phases(*x)])  # type: ignore[func-returns-value]
+        values = everything(inputs, **options)
+    assert [(begin, end) for phase, begin, end, _ in parts if phase == "walk"] == [(6, 8), (4, 6), (2, 4), (0, 2)]
+    assert_same_bits(values, expected)
 
 
 # Nothing there
@@ -671,16 +691,28 @@ def test_refuses_a_cpu_without_the_interpreter(make: Callable[..., Inputs], monk
 
 
 # 11: what Triton compiles wrong on Hopper, seen on a card.
-@pytest.mark.parametrize(("capability", "warps", "safe"), [((9, 0), 4, True), ((9, 0), 2, False), ((8, 0), 8, False)])
+@pytest.mark.parametrize(
+    ("capability", "launch", "safe"),
+    [
+        ((9, 0), Launch(), True),
+        ((9, 0), Launch(warpgroups=True), False),
+        ((9, 0), Launch(backward_warps=2), False),
+        ((8, 0), Launch(backward_warps=8), False),
+    ],
+)
 @pytest.mark.parametrize("before", [None, "0"])
 def test_products_of_four_warps_are_avoided_on_hopper(
-    before: str | None, capability: tuple[int, int], warps: int, safe: bool, monkeypatch: pytest.MonkeyPatch
+    before: str | None,
+    capability: tuple[int, int],
+    launch: triton_scan.Launch,
+    safe: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.delenv("DISABLE_MMA_V3", raising=False)
     if before is not None:
         monkeypatch.setenv("DISABLE_MMA_V3", before)
-    with triton_scan._safe_products(torch.device("cuda", 0), warps) as options:
+    with triton_scan._safe_products(torch.device("cuda", 0), launch) as options:
         assert os.environ.get("DISABLE_MMA_V3") == ("1" if safe else before)
         assert options == ({"ptx_options": "-O1"} if safe else {})
     assert os.environ.get("DISABLE_MMA_V3") == before

@@ -1,0 +1,260 @@
+"""What the Triton kernels are compiled to, without a GPU: `python experiments/kernel_code.py`.
+
+For each shape that `gpu_check.py` times, in bfloat16, and each launch that the kernels may take for it, by kernel:
+registers of a thread, bytes of its stack and of shared memory, and of the loops with products, or of the whole where
+there is none, how many instructions, how many of them are products and how many move values between registers and the
+stack. A value on the stack costs time; where all programs' stacks outgrow the caches, much. Seconds are not predicted.
+
+Rows go to results/kernel_code.csv. Triton's own assembler and disassembler do the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from gpu_common import Problem, Setup, launched, launches, make
+from gpu_speed import our_pass, shapes, timed
+
+POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16"}
+PRODUCTS, STACK = ("HMMA", "HGMMA"), ("LDL", "STL")
+COLUMNS = (
+    *("shape", "launch", "kernel", "registers", "stack", "shared"),
+    *("instructions", "products", "spills", "capability", "triton"),
+)
+SETUP = Setup(device=torch.device("cpu"))
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A kernel as a call would have started it."""
+
+    function: Any
+    signature: dict[str, str]
+    constants: dict[tuple[int, ...], Any]
+    attributes: dict[tuple[int, ...], list[list[Any]]]
+    options: dict[str, Any]
+    single_warps: bool  # no products of groups of four warps
+
+    @property
+    def name(self) -> str:
+        """With its phase, where it has several."""
+        names = [p.name for p in self.function.params]
+        phase = self.constants.get((names.index("PHASE"),)) if "PHASE" in names else None
+        return f"{self.function.fn.__name__} {phase}" if phase else str(self.function.fn.__name__)
+
+    @property
+    def specialised(self) -> str:
+        """What decides on its code."""
+        return repr((self.signature, self.constants, self.attributes, self.options, self.single_warps))
+
+
+class Code(NamedTuple):
+    """Of a kernel's machine code; the last three of its loops with products, or of the whole where there is none."""
+
+    registers: int
+    stack: int
+    shared: int
+    instructions: int
+    products: int
+    spills: int
+
+
+def recorded(run: Callable[[], Any], generation: int = 9) -> list[Launched]:
+    """The kernels that `run` would have started on a GPU of that generation; none is, on any device."""
+    from triton.runtime.jit import JITFunction
+
+    from titans_ts.kernels import triton_scan
+
+    found: list[Launched] = []
+
+    def record(self: Any, *args: Any, **named: Any) -> None:
+        found.append(_launched(self, *args, **named))
+
+    with _replaced(JITFunction, "run", record), _replaced(triton_scan, "refusal", lambda *_: None):  # noqa: SIM117
+        with _replaced(triton_scan, "_generation", lambda _: generation):
+            run()
+    return found
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _launched(
+    function: Any,
+    *args: Any,
+    grid: Any,
+    warmup: bool,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    maxnreg: int | None = None,
+    ptx_options: str | None = None,
+    **named: Any,
+) -> Launched:
+    """As triton specialises: None and 1 are constants, and what is divisible by 16 is known to be."""
+    values = dict(zip(function.arg_names, args, strict=False)) | named
+    signature: dict[str, str] = {}
+    constants: dict[tuple[int, ...], Any] = {}
+    attributes: dict[tuple[int, ...], list[list[Any]]] = {}
+    for i, parameter in enumerate(function.params):
+        name, x = parameter.name, values[parameter.name]
+        free = parameter.do_not_specialize
+        if parameter.is_constexpr or x is None or (not free and not isinstance(x, torch.Tensor) and x == 1):
+            signature[name], constants[(i,)] = "constexpr", x
+            continue
+        if isinstance(x, torch.Tensor):
+            signature[name], divisible = POINTERS[x.dtype], x.data_ptr() % 16 == 0
+        else:
+            signature[name], divisible = "i32", not free and x % 16 == 0
+        if divisible:
+            attributes[(i,)] = [["tt.divisibility", 16]]
+    options = dict(num_warps=num_warps, num_stages=num_stages, maxnreg=maxnreg, ptx_options=ptx_options)
+    return Launched(function, signature, constants, attributes, options, os.environ.get("DISABLE_MMA_V3") == "1")
+
+
+def built(kernel: Launched, capability: int) -> Any:
+    """The kernel compiled for a GPU of a compute capability such as 90."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    source = ASTSource(kernel.function, kernel.signature, constexprs=kernel.constants, attrs=kernel.attributes)
+    before = os.environ.pop("DISABLE_MMA_V3", None)
+    if kernel.single_warps:
+        os.environ["DISABLE_MMA_V3"] = "1"
+    try:
+        return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=kernel.options)
+    finally:
+        os.environ.pop("DISABLE_MMA_V3", None)
+        if before is not None:
+            os.environ["DISABLE_MMA_V3"] = before
+
+
+def code(compiled: Any) -> Code:
+    """What a compiled kernel is made of."""
+    import triton
+
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.asm["cubin"])
+        file.flush()
+        used = _output(tools / "cuobjdump", "-res-usage", file.name)
+        text = _output(tools / "nvdisasm", "-c", file.name)
+    registers, stack = (int(re.search(rf"{what}:(\d+)", used)[1]) for what in ("REG", "STACK"))  # type: ignore[index]
+    return Code(registers, stack, int(compiled.metadata.shared), *loops(text))
+
+
+def _output(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def loops(disassembly: str) -> tuple[int, int, int]:
+    """Instructions, products and moves to and from the stack in the innermost loops that have products, added up.
+
+    A loop is what lies between a label and a branch back to it. Of a kernel without such loops, the whole.
+    """
+    names: list[str] = []
+    labels: dict[str, int] = {}
+    spans: list[tuple[int, int]] = []
+    for line in disassembly.splitlines():
+        if found := re.match(r"\s*(\.L_x_\d+):", line):
+            labels[found[1]] = len(names)
+        elif found := re.match(r"\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)(.*)", line):
+            if found[1] == "BRA" and (to := re.search(r"\.L_x_\d+", found[2])) and to[0] in labels:
+                spans.append((labels[to[0]], len(names) + 1))
+            names.append(found[1])
+
+    def products(span: tuple[int, int]) -> int:
+        return sum(name in PRODUCTS for name in names[slice(*span)])
+
+    busy = [span for span in spans if products(span)]
+    inner = [
+        (first, last)
+        for first, last in busy
+        if not any((a, b) != (first, last) and first <= a and b <= last for a, b in busy)
+    ] or [(0, len(names))]
+    return (
+        sum(last - first for first, last in inner),
+        sum(map(products, inner)),
+        sum(name in STACK for first, last in inner for name in names[first:last]),
+    )
+
+
+def jobs(which: list[str], chunks: list[int]) -> list[tuple[str, str, Launched]]:
+    """Shape, launch and kernel, each code once; of shapes as many sequences and steps as decide on the code."""
+    found: dict[str, tuple[str, str, Launched]] = {}
+    for shape, depth, chunk in product(which, (1, 2), chunks):
+        problem = replace(timed(SETUP, shape, depth, chunk), dtype=torch.bfloat16)
+        label = f"{shape}, {'linear' if depth == 1 else 'deep'} C{chunk}"
+        small = replace(problem, batch=1, heads=2, steps=min(problem.steps, 4 * chunk))
+        for launch in launches(problem, "triton"):
+            several = problem.steps > small.steps  # groups of segments
+            for kernel in recorded(partial(_call, small, replace(launch, group=1) if several else launch)):
+                found.setdefault(f"{label} {kernel.name} {kernel.specialised}", (label, f"{launch}", kernel))
+    return list(found.values())
+
+
+def _call(problem: Problem, launch: Any) -> None:
+    with launched(launch):
+        our_pass(SETUP, problem, make(problem, SETUP.device, extremes=False), backward=True)()
+
+
+def _row(which: list[str], chunks: list[int], capability: int, number: int) -> dict[str, Any]:
+    import triton
+
+    shape, launch, kernel = jobs(which, chunks)[number]
+    found = code(built(kernel, capability))._asdict()
+    stamp = dict(capability=capability, triton=triton.__version__)
+    return dict(shape=shape, launch=launch, kernel=kernel.name, **found, **stamp)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    known = list(shapes(SETUP))
+    parser.add_argument("--shapes", nargs="+", choices=known, default=known)
+    parser.add_argument("--chunks", nargs="+", type=int, choices=(16, 64), default=[16, 64])
+    parser.add_argument("--capability", type=int, default=90, help="such as 80, 86, 90 (default 90, Hopper)")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kernel_code.csv")
+    args = parser.parse_args(argv)
+    if os.environ.get("TRITON_INTERPRET"):
+        parser.error("TRITON_INTERPRET is set, with which triton compiles nothing; unset it.")
+
+    numbers = range(len(jobs(args.shapes, args.chunks)))
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        rows = list(pool.map(partial(_row, args.shapes, args.chunks, args.capability), numbers))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    with args.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    for before, row in pairwise([{"shape": "", "launch": ""}, *rows]):
+        if (before["shape"], before["launch"]) != (row["shape"], row["launch"]):
+            print(f"\n{row['shape']}, {row['launch']}")
+            print(f"{'':<18}" + "".join(f"{column:>13}" for column in COLUMNS[3:9]))
+        print(f"{row['kernel']:<18}" + "".join(f"{row[column]:>13}" for column in COLUMNS[3:9]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

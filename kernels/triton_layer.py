@@ -1,0 +1,82 @@
+"""What one layer of a memory does with a segment, and the gradients of it; equations and letters as in `chunkwise`.
+
+Every tile has features for rows and tokens for columns, and a layer's matrix is kept as (out, in): a tensor core's
+rows are then features, of which there are more than tokens, and the state is its first operand, which comes from
+registers. So X stands for the X^T of `chunkwise`, W for W^T, and W X for X W. Names with a T are tiles turned back:
+(tokens, features).
+
+In the gradients what is (C, C) is computed in both directions, not turned: Triton gets the transpose of a product wrong
+on Hopper.
+"""
+
+import triton
+import triton.language as tl
+
+from .triton_common import add_dot, dot, loaded_if, tile, turned
+
+
+@triton.jit
+def begun_at(V, init, init_at, chunk_start, start_at, c, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The weights at which segment c's surprises are taken: V + init, or where the call begins in mid-chunk its own."""
+    begun = V.to(tl.float32)
+    if init is not None:
+        begun += tl.load(tile(init + init_at, ROWS, COLUMNS))
+    if chunk_start is not None:
+        here = c == 0
+        begun = loaded_if(here, chunk_start + start_at, begun, ROWS, COLUMNS)
+    return begun
+
+
+@triton.jit
+def learn(v, s, xT, e, b_n, a_n, e_n, A_n, D_n, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """Weights and momentum after a segment with keys xT (C, in) and errors e (out, C)."""
+    v = add_dot(b_n * v + a_n * s, -A_n[None, :] * e, xT, DOT, PRECISION)
+    s = add_dot(e_n * s, -D_n[None, :] * e, xT, DOT, PRECISION)
+    return v, s
+
+
+@triton.jit
+def answer(q, xT, e, v, s, b, a, AT, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """Answers (out, C) to queries q (in, C) of a segment with keys xT (C, in), but for those of `init`."""
+    q = q.to(DOT)
+    y = b[None, :] * dot(v, q, DOT, PRECISION) + a[None, :] * dot(s, q, DOT, PRECISION)
+    return add_dot(y, -e, AT * dot(xT, q, DOT, PRECISION), DOT, PRECISION)
+
+
+@triton.jit
+def answer_gradients(q, x, e, dy, v, s, init, init_at, b, a, A_at, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """From dy (out, C) to the gradients by q (in, C), x, e, b, a and A^T of `answer`, with what `init` answers.
+
+    q, x, e, dy, v and s are in DOT; A is at `A_at`, and read where it is needed: there are not registers for all.
+    """
+    C: tl.constexpr = q.shape[1]
+    by_v, by_s = dot(tl.trans(v), dy, DOT, PRECISION), dot(tl.trans(s), dy, DOT, PRECISION)
+    db, da = tl.sum(q.to(tl.float32) * by_v, axis=0), tl.sum(q.to(tl.float32) * by_s, axis=0)
+    dq = b[None, :] * by_v + a[None, :] * by_s
+    if init is not None:
+        I = tl.load(tile(init + init_at, v.shape[0], v.shape[1])).to(DOT)
+        dq = add_dot(dq, tl.trans(I), dy, DOT, PRECISION)
+    dRT = -dot(tl.trans(e), dy, DOT, PRECISION)
+    dq = add_dot(dq, x, dRT * tl.load(turned(A_at, C, C)), DOT, PRECISION)
+    dAT = dRT * dot(tl.trans(x), q, DOT, PRECISION)
+    A = tl.load(tile(A_at, C, C))
+    de = -dot(dy, A * dot(tl.trans(q), x, DOT, PRECISION), DOT, PRECISION)
+    dx = -dot(q, A * dot(tl.trans(dy), e, DOT, PRECISION), DOT, PRECISION)
+    return dq, dx, de, db, da, dAT
+
+
+@triton.jit
+def error_gradient(de, x, dv, ds, A_n, D_n, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """de with what comes back through `learn`, whose gradients by weights and momentum are dv and ds."""
+    de -= A_n[None, :] * dot(dv, x, DOT, PRECISION)
+    return de - D_n[None, :] * dot(ds, x, DOT, PRECISION)
+
+
+@triton.jit
+def learn_gradients(x, e, v, s, dv, ds, A_n, D_n, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """From dv and ds, after a segment, to the gradients by x (in, C), b_n, a_n, e_n, A_n and D_n of `learn`."""
+    by_v, by_s = dot(tl.trans(dv), e, DOT, PRECISION), dot(tl.trans(ds), e, DOT, PRECISION)
+    dx = -(A_n[None, :] * by_v + D_n[None, :] * by_s)
+    dA_n, dD_n = -tl.sum(x.to(tl.float32) * by_v, axis=0), -tl.sum(x.to(tl.float32) * by_s, axis=0)
+    v, s, dv, ds = v.to(tl.float32), s.to(tl.float32), dv.to(tl.float32), ds.to(tl.float32)
+    return dx, tl.sum(dv * v), tl.sum(dv * s), tl.sum(ds * s), dA_n, dD_n
