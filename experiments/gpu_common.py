@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from titans_ts.kernels import MemoryState, memory_scan
+from titans_ts.model import ModelConfig, NeuralMemory
 
 SEQUENCES = ("q", "k", "v", "alpha", "eta", "theta")
 FIELDS = ("weights", "momentum", "chunk_start")
@@ -215,6 +216,12 @@ def compared(name: str, found: Tensors, expected: Tensors, limits: tuple[float, 
 
 def verdict(holds: bool, otherwise: str = "FAIL") -> str:
     return "ok" if holds else otherwise
+
+
+def layer_of(setup: Setup, heads: int, head_dim: int, chunk_size: int = 16, steps: int = 96) -> NeuralMemory:
+    """A layer of two-layer memories on the device."""
+    size: dict[str, Any] = dict(lookback=steps, horizon=1, d_model=heads * head_dim, n_heads=heads, memory_depth=2)
+    return NeuralMemory(ModelConfig(**size, chunk_size=chunk_size), backend=setup.backend).to(setup.device)
 
 
 def where_it_fits(name: str, run: Callable[[], Iterable[Row]]) -> Iterator[Row]:

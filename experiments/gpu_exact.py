@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import warnings
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from gpu_common import (
     halves,
     launched,
     launches,
+    layer_of,
     make,
     scan,
     verdict,
@@ -35,6 +37,7 @@ from gpu_common import (
 from torch import Tensor
 
 from titans_ts.kernels import MemoryState, memory_scan
+from titans_ts.model import NeuralMemory
 
 # The largest error of a value and of a gradient, over that tensor's largest entry.
 LIMITS = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (1e-2, 2e-2), torch.float16: (1e-2, 2e-2)}
@@ -75,6 +78,8 @@ def _started(size: tuple[int, int, int, torch.dtype], start: tuple[str, int | No
 
 def exactness(setup: Setup) -> Iterator[Case]:
     """Against float64, with every launch setting; then the exact vectors in float32."""
+    for size in ways_in(setup):
+        yield Case(f"way in {size}", partial(_way_in, setup, size))
     for seed, problem in enumerate(problems(setup)):
         yield Case(str(problem), partial(_exactness, setup, problem, seed))
     for path in sorted(setup.oracle.glob("*.npz")) if setup.oracle else ():
@@ -125,6 +130,47 @@ def _vector(setup: Setup, path: Path) -> list[Row]:
     expected = {name: vector[f"out_{name}"] for name in values}
     expected |= {f"gradient by {name}": vector[f"grad_{name}"] for name in x}
     return compared(f"vector {path.stem}", found, expected, LIMITS[torch.float32])
+
+
+class WayIn(NamedTuple):
+    """A layer's convolution: tokens read after so many rows from before."""
+
+    dtype: torch.dtype
+    head_dim: int
+    tokens: int
+    before: int
+
+    def __str__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"D{self.head_dim} {dtype} T{self.tokens}{f' after {self.before}' if self.before else ''}"
+
+
+def ways_in(setup: Setup) -> list[WayIn]:
+    sizes = ((16, 9, 0), (16, 9, 3)) if setup.smoke else ((32, 12, 0), (48, 301, 3), (64, 4096, 0), (128, 65, 3))
+    dtypes = (torch.float32, setup.half)
+    return [WayIn(dtype, *size) for dtype, size in product(dtypes, sizes)]
+
+
+def _way_in(setup: Setup, size: WayIn) -> list[Row]:
+    """q, k and v, and the gradients by the layer's input and its convolution, against float64."""
+    layer = layer_of(setup, 4, size.head_dim)
+    generator = torch.Generator(setup.device).manual_seed(0)
+    rows = torch.randn(3, size.before + size.tokens, 12 * size.head_dim, generator=generator, device=setup.device)
+    rows = rows.to(size.dtype)
+
+    def run(layer: NeuralMemory, rows: Tensor) -> Tensors:
+        before, x = rows[:, : size.before], rows[:, size.before :].detach().requires_grad_()
+        found = layer.read_in(x, before if size.before else None)[:3]
+        cotangents = [torch.arange(y.numel(), device=y.device).sin().view(y.shape).to(y.dtype) for y in found]
+        conv = layer.conv
+        assert conv is not None  # as configured
+        gradients = torch.autograd.grad(found, [x, conv.weight, conv.bias], cotangents)
+        named = dict(zip(("x", "weight", "bias"), gradients, strict=True))
+        return dict(zip("qkv", found, strict=True)) | {f"gradient by {n}": g for n, g in named.items()}
+
+    plain = copy.deepcopy(layer).double()
+    plain.backend = "chunkwise"
+    return compared(f"way in {size}", run(layer, rows), run(plain, rows.double()), LIMITS[size.dtype])
 
 
 def repeatability(setup: Setup) -> Iterator[Case]:

@@ -13,10 +13,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
-from gpu_common import Problem, Setup, Tensors
+from gpu_common import Problem, Setup, Tensors, layer_of
 from torch import Tensor
-
-from titans_ts.model import ModelConfig, NeuralMemory
 
 
 class Peer(NamedTuple):
@@ -71,8 +69,7 @@ def layers(setup: Setup, chunk: int, batch: int, steps: int) -> tuple[Callable[[
     """
     heads, head_dim = (2, 16) if setup.smoke else (16, 64)
     width = heads * head_dim
-    size: dict[str, Any] = dict(lookback=steps, horizon=1, d_model=width, n_heads=heads, memory_depth=2)
-    ours = NeuralMemory(ModelConfig(**size, chunk_size=chunk), backend=setup.backend).to(setup.device)
+    ours = layer_of(setup, heads, head_dim, chunk, steps)
     x = torch.randn(batch, steps, width, device=setup.device, requires_grad=True)
     autocast = nullcontext() if setup.interpreted else torch.autocast(setup.device.type, torch.bfloat16)
 

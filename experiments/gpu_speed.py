@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import statistics
 import time
@@ -23,6 +24,7 @@ from gpu_common import (
     first_line,
     launched,
     launches,
+    layer_of,
     make,
     scan,
     verdict,
@@ -54,6 +56,9 @@ def speed(setup: Setup) -> Iterator[Case]:
             name = f"{shape}, {'linear' if depth == 1 else 'deep'} C{chunk}, {'both passes' if backward else 'forward'}"
             run = partial(_compared, setup, name, problem, backward, ceilings)
             yield Case(name, partial(where_it_fits, name, run))
+    for shape in shapes(setup):
+        name = f"way in, {shape}, both passes"
+        yield Case(name, partial(where_it_fits, name, partial(_way_in_timed, setup, name, shape)))
     for chunk in (64, 16):
         name = f"layer C{chunk}, both passes"
         yield Case(name, partial(where_it_fits, name, partial(_layers_timed, setup, name, chunk)))
@@ -214,6 +219,27 @@ def in_turns(setup: Setup, ours: Callable[[], None], theirs: Callable[[], None])
     rounds = [(milliseconds(setup, ours), milliseconds(setup, theirs)) for _ in range(ROUNDS)]
     mine, other = zip(*rounds, strict=True)
     return statistics.median(mine), statistics.median(other)
+
+
+def _way_in_timed(setup: Setup, name: str, shape: str) -> list[Row]:
+    """A layer's convolution, silu and norm as kernels, beside plain PyTorch."""
+    size = shapes(setup)[shape]
+    heads, head_dim = size["heads"], size["head_dim"]
+    layer = layer_of(setup, heads, head_dim)
+    plain = copy.deepcopy(layer)
+    plain.backend = "chunkwise"
+    x = torch.randn(size["batch"], size["steps"], 3 * heads * head_dim, device=setup.device).to(setup.half)
+    x.requires_grad_()
+
+    def both(layer: NeuralMemory) -> None:
+        found = layer.read_in(x, None)[:3]
+        conv = layer.conv
+        assert conv is not None  # as configured
+        torch.autograd.grad(found, [x, conv.weight, conv.bias], [torch.ones_like(y) for y in found])
+
+    both(layer)
+    mine, other = in_turns(setup, partial(both, layer), partial(both, plain))
+    return [ratio_row(f"{name} / plain", other / mine, None, f"ours {mine:.3f} ms, plain {other:.3f} ms")]
 
 
 def layer_sizes(setup: Setup, chunk: int) -> list[tuple[int, int]]:

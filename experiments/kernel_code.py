@@ -125,6 +125,8 @@ def _launched(
             continue
         if isinstance(x, torch.Tensor):
             signature[name], divisible = POINTERS[x.dtype], x.data_ptr() % 16 == 0
+        elif isinstance(x, float):
+            signature[name], divisible = "fp32", False
         else:
             signature[name], divisible = "i32", not free and x % 16 == 0
         if divisible:

@@ -1,6 +1,7 @@
 """The neural memory: a small network that keeps learning while it reads.
 
-`memory_scan` is the only door. Letters, here and nowhere else in the toolkit:
+`memory_scan` is its only door; `convolution_kernel` is what a layer puts in front of it on a GPU. Letters, here and
+nowhere else in the toolkit:
 
     B batch    H heads    T steps    D head size    E hidden size    C chunk    N chunks    L layers
 
@@ -20,9 +21,11 @@ from torch import Tensor
 from . import chunkwise, reference
 from .state import MemoryState
 
-__all__ = ["BACKENDS", "MemoryState", "memory_scan"]
+__all__ = ["BACKENDS", "ConvolutionKernel", "MemoryState", "convolution_kernel", "memory_scan"]
 
 BACKENDS = ("auto", "triton", "chunkwise", "reference")
+# x (batch, before + tokens, channels), weight, bias, heads, before, eps -> q, k, v; see `triton_convolution.convolve`
+ConvolutionKernel = Callable[[Tensor, Tensor, Tensor, int, int, float], tuple[Tensor, Tensor, Tensor]]
 
 
 @overload
@@ -134,6 +137,17 @@ def memory_scan(
         y, after = scan(q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state)
     y = y.to(q.dtype)
     return y if after is None else (y, after)
+
+
+def convolution_kernel(x: Tensor, heads: int, backend: str) -> ConvolutionKernel | None:
+    """What makes q, k and v of x (batch, tokens, 3 * heads * head_dim) in one kernel, where `backend` runs one."""
+    if x.numel() == 0 or backend not in ("auto", "triton") or (backend == "auto" and x.device.type != "cuda"):
+        return None
+    try:
+        from . import triton_convolution
+    except ImportError:
+        return None
+    return triton_convolution.convolve if triton_convolution.refusal(x, heads) is None else None
 
 
 def _choose(

@@ -21,7 +21,7 @@ INTERPRETED = triton.knobs.runtime.interpret  # read once, as when the kernels a
 # Sizes that differ from call to call; a kernel is not compiled anew for one that 16 divides.
 VARYING = [
     *("BH", "H", "T", "N", "segments", "offset", "chunk_size", "group", "part", "begin", "end", "slots", "programs"),
-    *("alpha_b", "eta_b", "theta_b"),
+    *("alpha_b", "eta_b", "theta_b", "tokens", "rows", "before"),
 ]
 
 

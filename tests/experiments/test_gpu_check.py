@@ -21,6 +21,8 @@ import torch
 from gpu_common import Case, Problem, Row, Setup
 from torch import Tensor
 
+from titans_ts.model import NeuralMemory
+
 CPU = torch.device("cpu")
 SMOKE = Setup(device=CPU, backend="chunkwise", smoke=True)
 LONG = Problem(depth=2, chunk_size=64, head_dim=64, dtype=torch.bfloat16, steps=4096, batch=8, heads=16)
@@ -276,7 +278,7 @@ def test_the_checks_hold_for_the_plain_memory(tmp_path: Path) -> None:
     assert status == 0
     checked = [row["section"] for row in rows if row["ok"] == "ok"]
     assert {name: checked.count(name) for name in dict.fromkeys(checked)} == dict(
-        exact=8, repeat=2, grid=6, use=18, far=6
+        exact=16, repeat=2, grid=6, use=18, far=6
     )
     assert all(row["note"] for row in rows if not row["ok"]), "what is left out says why"
 
@@ -307,8 +309,22 @@ def test_a_small_mistake_in_one_tensor_is_found(spoiled: str, monkeypatch: pytes
         return found
 
     monkeypatch.setattr(gpu_exact, "everything", wrong)
-    case = next(gpu_exact.exactness(SMOKE))
+    case = next(case for case in gpu_exact.exactness(SMOKE) if not case.name.startswith("way in"))
     assert [row.ok for row in case.run()] == (["FAIL", "ok"] if spoiled == "y" else ["ok", "FAIL"])
+
+
+def test_a_small_mistake_in_a_way_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = NeuralMemory.read_in
+
+    def wrong(self: NeuralMemory, x: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        q, k, v, rows = right(self, x, before)
+        return q, k, v if v.dtype == torch.float64 else 1.01 * v, rows
+
+    monkeypatch.setattr(NeuralMemory, "read_in", wrong)
+    case = next(gpu_exact.exactness(SMOKE))
+    values, gradients = case.run()
+    assert (values.ok, values.note) == ("FAIL", "worst: v")
+    assert gradients.ok == "FAIL"
 
 
 def test_a_run_that_differs_from_the_first_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

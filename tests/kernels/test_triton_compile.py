@@ -70,6 +70,8 @@ SAMPLE = [
     Case("backward all", 2, "bfloat16", 32, 16, 90),
     Case("backward all", 2, "float16", 16, 16, 80),
     *(Case(f"backward {phase}", 2, "bfloat16", 64, 16, 90, split=True) for phase in PHASES),
+    Case("convolve_forward", 1, "bfloat16", 64, 64, 90),
+    Case("convolve_backward", 1, "float32", 256, 64, 86),
 ]
 
 GRID = [
@@ -115,6 +117,9 @@ def test_ten_lengths_compile_once(tmp_path: Path) -> None:
     expected = dict.fromkeys(cases, dict.fromkeys((*gates, "forward", "backward all"), 1))
     phases = dict.fromkeys((*gates, "forward", "answers", *(f"backward {phase}" for phase in PHASES)), 1)
     expected |= {Case("all", depth, "float32", 16, 16, 90, split=True): phases for depth in (1, 2)}
+    expected[Case("convolve", 1, "float32", 16, 16, 90)] = dict.fromkeys(
+        ("convolve_forward", "convolve_backward", "convolve_back"), 1
+    )
     assert apart("compilations", list(expected), tmp_path) == expected
 
 
@@ -168,12 +173,20 @@ def launches(case: Case, T: int) -> list[Any]:
     """What a call launches forward and backward."""
     from kernel_code import recorded
 
-    from titans_ts.kernels import MemoryState, triton_scan
+    from titans_ts.kernels import MemoryState, triton_convolution, triton_scan
 
     B, H, D, offset = 2, 2, case.D, case.chunk_size // 2
 
     def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype, requires_grad=True)
+
+    if case.kernel.startswith("convolve"):
+        x, weight, bias = leaf(B, T, 3 * H * D, dtype=getattr(torch, case.dtype)), leaf(4, 3 * H * D), leaf(3 * H * D)
+
+        def convolved() -> None:
+            torch.stack(triton_convolution.convolve(x, weight, bias, H, T % 4, 1e-6)).sum().backward()
+
+        return list(recorded(convolved, case.capability // 10))
 
     q, k, v = (leaf(B, T, H, D, dtype=getattr(torch, case.dtype)) for _ in range(3))
     gates = [leaf(B, T, H) for _ in range(3)]

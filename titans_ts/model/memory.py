@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import conv2d, pad, silu
 
-from titans_ts.kernels import MemoryState, memory_scan
+from titans_ts.kernels import ConvolutionKernel, MemoryState, convolution_kernel, memory_scan
 
 from .config import ModelConfig
 
@@ -121,12 +121,7 @@ class NeuralMemory(nn.Module):
     def _run(
         self, x: Tensor, state: LayerState | None, inert: Tensor | None, return_state: bool
     ) -> tuple[Tensor, LayerState | None]:
-        qkv = self.project_qkv(x)
-        read_in, rows = qkv.dtype, None  # narrow in automatic mixed precision, in which the kernels are quicker
-        if self.conv is not None:
-            qkv, rows = self.conv(qkv, None if state is None else state.conv)
-        q, k, v = silu(qkv).unflatten(-1, (3, self.n_heads, -1)).unbind(2)  # each (batch, tokens, heads, head_dim)
-
+        q, k, v, rows = self.read_in(self.project_qkv(x), None if state is None else state.conv)
         raw = self.project_gates(x).unflatten(-1, (3, self.n_heads))  # (batch, tokens, 3, heads)
         chunk_gates = None
         if self.gates_per_chunk:
@@ -134,7 +129,6 @@ class NeuralMemory(nn.Module):
         gates = self._gates(raw, v, inert)
 
         read = partial(memory_scan, chunk_size=self.chunk_size, decay_to=self.decay_to, backend=self.backend)
-        q, k, v = _unit(q).to(read_in), _unit(k).to(read_in), v.to(read_in)
         weights = tuple(self.initial)
         after = None
         if return_state:
@@ -146,6 +140,21 @@ class NeuralMemory(nn.Module):
         return self.project_out(
             self.norm(y.to(self.norm.weight.dtype)).flatten(2) * silu(self.project_output_gate(x))
         ), after
+
+    def read_in(self, qkv: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """q, k and v (batch, tokens, heads, head_dim) and the convolution's last rows, from those `before`.
+
+        In the dtype of `qkv`: narrow in automatic mixed precision, in which the kernels are quicker.
+        """
+        rows: Tensor | None
+        kernel = None if self.conv is None else convolution_kernel(qkv, self.n_heads, self.backend)
+        if self.conv is not None and kernel is not None:
+            q, k, v, rows = self.conv.by_kernel(kernel, qkv, before, self.n_heads)
+        else:
+            out, rows = (qkv, None) if self.conv is None else self.conv(qkv, before)
+            q, k, v = silu(out).unflatten(-1, (3, self.n_heads, -1)).unbind(2)
+            q, k = _unit(q), _unit(k)
+        return q.to(qkv.dtype), k.to(qkv.dtype), v.to(qkv.dtype), rows
 
     def _gates(self, raw: Tensor, v: Tensor, inert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         raw = raw if raw.dtype == torch.float64 else raw.float()  # 1 - alpha needs more than bfloat16's 8 bits
@@ -189,12 +198,25 @@ class CausalConv(nn.Module):
 
     def forward(self, x: Tensor, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(batch, tokens, channels), its 3 rows `before` (zeros if None) -> the result, and its last 3 rows."""
-        n_before = 0
-        if before is not None:
-            x, n_before = torch.cat([before, x], dim=1), before.shape[1]
+        x, n_before = _after(x, before)
         out: Tensor = _Convolution.apply(x.to(self.weight.dtype), self.weight, self.bias)
+        return out[:, n_before:], self._last(x)
+
+    def by_kernel(
+        self, kernel: ConvolutionKernel, x: Tensor, before: Tensor | None, heads: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """q, k and v of the result by a kernel, and x's last 3 rows."""
+        x, n_before = _after(x, before)
+        return *kernel(x, self.weight, self.bias, heads, n_before, NORM_EPS), self._last(x)
+
+    def _last(self, x: Tensor) -> Tensor:
         rows = x if x.shape[1] >= self.WIDTH - 1 else pad(x, (0, 0, self.WIDTH - 1 - x.shape[1], 0))
-        return out[:, n_before:], rows[:, 1 - self.WIDTH :]
+        return rows[:, 1 - self.WIDTH :]
+
+
+def _after(x: Tensor, before: Tensor | None) -> tuple[Tensor, int]:
+    """x after the rows `before`, and how many those are."""
+    return (x, 0) if before is None else (torch.cat([before, x], dim=1), before.shape[1])
 
 
 class _Convolution(torch.autograd.Function):
