@@ -315,7 +315,10 @@ def backward(
                     query2 = query2.to(DOT)
                     keep(wide + 4 * WIDE, query2, EP, C)
 
-                    # The second layer, then the first.
+                    # The second layer, then the first. What was kept is read again: there are not registers to hold it.
+                    tl.debug_barrier()
+                    x2, e2 = kept(wide, EP, C).to(DOT), kept(narrow, DP, C).to(DOT)
+                    V2_ = kept(slot + HALF, DP, EP).to(DOT)
                     dout = tl.trans(load_rows(dy_at, first, count, dy_t, D, C, DP)).to(DOT)
                     S2_ = kept(slot + WEIGHTS + HALF, DP, EP).to(DOT)
                     dquery2, dx2, de2, db, da, dAT = answer_gradients(
@@ -325,8 +328,7 @@ def backward(
                     keep(narrow + DP * C, de2, DP, C)
                     dhidden = (dquery2 * hidden_slope).to(DOT)
                     keep(wide + 5 * WIDE, dhidden, EP, C)
-                    tl.debug_barrier()  # what was kept is read again, for there are not registers to hold it
-
+                    tl.debug_barrier()
                     keys = tl.trans(load_rows(k_at, first, count, k_t, D, C, DP)).to(DOT)
                     query = tl.trans(load_rows(q_at, first, count, q_t, D, C, DP)).to(DOT)
                     V1_, S1_ = kept(slot, EP, DP).to(DOT), kept(slot + WEIGHTS, EP, DP).to(DOT)
