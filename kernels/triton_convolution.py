@@ -171,7 +171,7 @@ def _convolution(
     x: Tensor, weight: Tensor, bias: Tensor, heads: int, before: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     B, T, _, D = shape = _shape(x, heads, before)
-    x = _rows_together(x)
+    x, weight, bias = _rows_together(x), weight.contiguous(), bias.contiguous()
     q, k, v = (torch.empty(shape, dtype=x.dtype, device=x.device) for _ in range(3))
     sizes = _sizes(weight, D)
     with on(x.device):
@@ -192,7 +192,7 @@ def _convolution_backward(
     dq: Tensor, dk: Tensor, dv: Tensor, x: Tensor, weight: Tensor, bias: Tensor, heads: int, before: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     B, T, _, D = _shape(x, heads, before)
-    x = _rows_together(x)
+    x, weight, bias = _rows_together(x), weight.contiguous(), bias.contiguous()
     dq, dk, dv = (g.contiguous() for g in (dq, dk, dv))
     sizes, rows = _sizes(weight, D), B * (before + T)
     blocks = -(-B * T // sizes["ROWS"])
