@@ -31,8 +31,13 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 MOST_LANES, SMALLEST_DOT = 64, 16
 GATE_LANES = 256  # tokens whose gates a program multiplies out
 WIDEST = {1: 128, 2: 64}  # head size, and hidden size, by depth
-# Bytes of shared memory that the kernels may take at 128 wide; narrower ones fit every GPU that Triton knows.
-WIDE, SHARED_MEMORY = 64, {torch.bfloat16: 144 << 10, torch.float16: 160 << 10, torch.float32: 192 << 10}
+# Bytes of shared memory that the kernels may take at more than half of the widest; narrower ones fit every GPU that
+# Triton knows, as do two layers in bfloat16.
+WIDE = 64
+SHARED_MEMORY = {
+    1: {torch.bfloat16: 144 << 10, torch.float16: 160 << 10, torch.float32: 192 << 10},
+    2: {torch.bfloat16: 0, torch.float16: 112 << 10, torch.float32: 176 << 10},
+}
 # A thread's, said aloud: ptxas of Triton 3.6 otherwise allots 32 to some kernels, and spills the rest.
 MOST_REGISTERS, FEWER_REGISTERS = 255, 168
 REGISTERS = 65_536  # of a multiprocessor
@@ -139,11 +144,16 @@ def refusal(q: Tensor, weights: tuple[Tensor, ...], chunk_size: int) -> str | No
     width = max(max(w.shape[1:]) for w in weights)
     if width > widest:
         return f"takes layers up to {widest} wide at depth {len(weights)}, got {width}"
-    if width > WIDE and q.device.type == "cuda" and _shared_memory(q.device) < SHARED_MEMORY[q.dtype]:
-        return f"takes layers up to {WIDE} wide on this GPU, whose shared memory is small, got {width}"
+    if q.device.type == "cuda" and _shared_memory(q.device) < shared_memory(len(weights), width, q.dtype):
+        return f"takes layers up to {widest // 2} wide on this GPU, whose shared memory is small, got {width}"
     if chunk_size > MOST_LANES:
         return f"takes chunks up to {MOST_LANES}, got chunk_size = {chunk_size}"
     return None
+
+
+def shared_memory(depth: int, width: int, dtype: torch.dtype) -> int:
+    """Bytes of shared memory that a GPU must have for a program of these kernels; 0 where every GPU has them."""
+    return SHARED_MEMORY[depth][dtype] if width > WIDEST[depth] // 2 else 0
 
 
 def scan(

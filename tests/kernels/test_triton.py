@@ -12,6 +12,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -688,6 +689,36 @@ def test_refuses_a_cpu_without_the_interpreter(make: Callable[..., Inputs], monk
     monkeypatch.setattr(triton_scan, "INTERPRETED", False)
     with pytest.raises(ValueError, match=r"`backend='triton'` needs a GPU, or TRITON_INTERPRET=1 .*; `q` is on cpu"):
         memory_scan(**make(), chunk_size=4, backend="triton")
+
+
+# 16: what a card's shared memory cannot hold is for another backend.
+@pytest.mark.parametrize(
+    ("depth", "dtype", "kib", "width", "fits"),
+    [
+        (2, torch.bfloat16, 99, 64, True),
+        (2, torch.float16, 99, 64, False),
+        (2, torch.float16, 163, 64, True),
+        (2, torch.float32, 163, 64, False),
+        (2, torch.float32, 163, 32, True),
+        (2, torch.float32, 227, 64, True),
+        (1, torch.bfloat16, 99, 128, False),
+        (1, torch.float32, 99, 64, True),
+        (1, torch.float32, 227, 128, True),
+    ],
+)
+def test_small_shared_memory_is_refused(
+    depth: int, dtype: torch.dtype, kib: int, width: int, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triton_scan, "_shared_memory", lambda device: kib << 10)
+    q = SimpleNamespace(device=torch.device("cuda", 0), dtype=dtype)
+    refused = triton_scan.refusal(q, (torch.empty(1, width, width),) * depth, 16)  # type: ignore[arg-type]
+    if fits:
+        assert refused is None
+    else:
+        assert refused == (
+            f"takes layers up to {triton_scan.WIDEST[depth] // 2} wide on this GPU, whose shared memory is small, "
+            f"got {width}"
+        )
 
 
 # 11: what Triton compiles wrong on Hopper, seen on a card.

@@ -103,7 +103,7 @@ def test_the_whole_domain_fits_the_shared_memory(capability: int, tmp_path: Path
     from titans_ts.kernels import triton_scan
 
     def refused(case: Case) -> bool:
-        return case.D > triton_scan.WIDE and triton_scan.SHARED_MEMORY[getattr(torch, case.dtype)] > MOST[capability]
+        return triton_scan.shared_memory(case.depth, case.D, getattr(torch, case.dtype)) > MOST[capability]
 
     cases = [case for case in GRID if case.capability == capability and not refused(case)]
     used = apart("shared_memory", cases, tmp_path)
