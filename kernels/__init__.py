@@ -105,8 +105,8 @@ def memory_scan(
         What forgetting leads to: zero (the paper's eq. 13) or W_0 (alpha_t W_0 is added; the memory cannot die).
     backend : {"auto", "triton", "chunkwise", "reference"}
         "reference" is the slow oracle. "triton" runs on a GPU (on a CPU where TRITON_INTERPRET=1, slowly), takes one
-        layer up to 128 wide or two up to 64 wide, chunks up to 64, and float32, bfloat16 or float16 inputs. "auto"
-        takes it on a GPU wherever it applies, else "chunkwise".
+        layer up to 128 wide or two up to 64 wide (half of that where a GPU's shared memory is small), chunks up to 64,
+        and float32, bfloat16 or float16 inputs. "auto" takes it on a GPU wherever it applies, else "chunkwise".
 
     Returns
     -------
@@ -147,7 +147,7 @@ def convolution_kernel(x: Tensor, heads: int, backend: str) -> ConvolutionKernel
         from . import triton_convolution
     except ImportError:
         return None
-    return triton_convolution.convolve if triton_convolution.refusal(x, heads) is None else None
+    return triton_convolution.convolve if triton_convolution.takes(x, heads) else None
 
 
 def _choose(

@@ -17,6 +17,7 @@ import torch
 import triton
 import triton.language as tl
 
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # of what kernels read
 INTERPRETED = triton.knobs.runtime.interpret  # read once, as when the kernels are made
 # Sizes that differ from call to call; a kernel is not compiled anew for one that 16 divides.
 VARYING = [
@@ -120,8 +121,57 @@ def saved_at(saved, start, g, STATE: tl.constexpr):
 
 
 @triton.jit
+def items_of(BH, begin, end, part, PHASE: tl.constexpr):
+    """Parts of so many segments a sequence has, items that the programs share, and parts that an item has."""
+    parts = (end - begin + part - 1) // part
+    items, each = BH * parts, 1
+    if PHASE == "all":
+        items, each = BH, parts
+    return parts, items, each
+
+
+@triton.jit
+def sequence_of(item, parts, pid, H, PHASE: tl.constexpr):
+    """An item's sequence, batch, head and last part, and whose scratch and sums it has: the program's or its own."""
+    bh, last_part, own = item // parts, item % parts, item // parts
+    if PHASE == "all":
+        bh, last_part, own = item, tl.cast(parts - 1, tl.int64), pid
+    return bh, bh // H, bh % H, last_part, own
+
+
+@triton.jit
+def part_of(number, begin, end, part, scratch, own, slots, SLOT: tl.constexpr, PHASE: tl.constexpr):
+    """The segments from and to of a part, and where in the scratch segment 0 would be."""
+    first = begin + number * part
+    slot_0 = scratch + (own * slots - begin) * SLOT
+    if PHASE == "all":
+        slot_0 = scratch + (own * slots - first) * SLOT
+    return first, tl.minimum(first + part, end), slot_0
+
+
+@triton.jit
+def state_before(
+    saved, start, bh, h, g, N, group, STATE: tl.constexpr, SHARED: tl.constexpr
+):  # fmt: skip
+    """`saved_at` of a sequence by its number and head."""
+    saved += bh * ((N + group - 1) // group - 1) * STATE
+    if start is not None:
+        start += (h if SHARED else bh) * STATE
+    return saved_at(saved, start, g, STATE)
+
+
+@triton.jit
+def gradient_after(carried, dfinal, bh, last_segment, N, STATE: tl.constexpr, ROW: tl.constexpr):
+    """Where the gradient of the state after a part is, and whether it is anywhere; zero otherwise."""
+    at, known = carried, last_segment < N
+    if dfinal is not None:
+        at, known = tl.where(known, at, dfinal + bh * ROW), last_segment <= N
+    return at, known
+
+
+@triton.jit
 def keep(at, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Write a tile, rounded to what is kept there."""
+    """Write a tile, in the dtype of what is kept there."""
     tl.store(tile(at, ROWS, COLUMNS), x.to(at.dtype.element_ty))
 
 

@@ -16,9 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .triton_common import INTERPRETED, VARYING, on
+from .triton_common import DTYPES, INTERPRETED, VARYING, on, silu_and_slope
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # head size
 TILE = 2048  # numbers of a program's tile
 PROGRAMS = 1024  # of a backward, for each head's q, k and v: each has its own sums of the gradients by the weights
@@ -76,9 +75,8 @@ def convolve_backward(
         there = real[:, None] & inside[None, :]
         b_, t = row // T, row % T + before
         y = convolved(x, weight, bias, b_, t, real, channel, inside, x_b, x_t, channels, WIDTH)
-        gate = tl.sigmoid(y)
-        slope = gate * (1 + y * (1 - gate))
-        y = tl.where(inside[None, :], y * gate, 0.0)
+        y, slope = silu_and_slope(y)
+        y = tl.where(inside[None, :], y, 0.0)
         g = tl.load(grad + (row * (H * D))[:, None] + lane[None, :], mask=there, other=0.0).to(tl.float32)
         norm = 1 / tl.sqrt(tl.sum(y * y, axis=1) + eps)[:, None]
         y *= norm
@@ -137,14 +135,10 @@ def one_of(q, k, v, part, H):
     return at
 
 
-def refusal(x: Tensor, heads: int) -> str | None:
-    """Why the kernel cannot take x (batch, tokens, 3 * heads * head_dim), or None."""
-    if x.device.type != "cuda" and not INTERPRETED:
-        return f"needs a GPU, or TRITON_INTERPRET=1 in the environment before the first import; `x` is on {x.device}"
-    if x.dtype not in DTYPES:
-        return f"takes float32, bfloat16 and float16, and `x` is {x.dtype}"
-    width = x.shape[-1] // (3 * heads)
-    return f"takes heads up to {WIDEST} wide, got {width}" if width > WIDEST else None
+def takes(x: Tensor, heads: int) -> bool:
+    """Whether the kernels run for x (batch, tokens, 3 * heads * head_dim)."""
+    runs = x.device.type == "cuda" or INTERPRETED
+    return runs and x.dtype in DTYPES and x.shape[-1] <= 3 * heads * WIDEST
 
 
 def convolve(
@@ -239,7 +233,7 @@ def _shape(x: Tensor, heads: int, before: int) -> tuple[int, int, int, int]:
 
 
 def _sizes(weight: Tensor, D: int) -> dict[str, int]:
-    lanes = 1 << (D - 1).bit_length()
+    lanes = triton.next_power_of_2(D)
     return {"D": D, "DP": lanes, "ROWS": max(16, TILE // lanes), "WIDTH": weight.shape[0]}
 
 

@@ -18,15 +18,20 @@ from .triton_common import (
     add_dot,
     add_left_gradients,
     dot,
+    gradient_after,
+    items_of,
     keep,
     kept,
     left_by,
     load_rows,
     loaded_if,
+    part_of,
     saved_at,
     segment,
+    sequence_of,
     silu_and_slope,
     silu_curvature,
+    state_before,
     store_columns,
     store_gate_gradients,
     tile,
@@ -51,13 +56,6 @@ def load_weights(at, known, DP: tl.constexpr, EP: tl.constexpr):
 
 
 @triton.jit
-def keep_state(at, V1, V2, S1, S2, DP: tl.constexpr, EP: tl.constexpr):
-    """`store_state`, rounded to what is kept there."""
-    number = at.dtype.element_ty
-    store_state(at, V1.to(number), V2.to(number), S1.to(number), S2.to(number), DP, EP)
-
-
-@triton.jit
 def store_state(at, V1, V2, S1, S2, DP: tl.constexpr, EP: tl.constexpr):
     store_weights(at, V1, V2, DP, EP)
     store_weights(at + 2 * DP * EP, S1, S2, DP, EP)
@@ -65,8 +63,8 @@ def store_state(at, V1, V2, S1, S2, DP: tl.constexpr, EP: tl.constexpr):
 
 @triton.jit
 def store_weights(at, first, second, DP: tl.constexpr, EP: tl.constexpr):
-    tl.store(tile(at, EP, DP), first)
-    tl.store(tile(at + DP * EP, DP, EP), second)
+    keep(at, first, EP, DP)
+    keep(at + DP * EP, second, DP, EP)
 
 
 @triton.jit
@@ -134,7 +132,7 @@ def forward(
                     here, at = c == 0, chunk_start + bh * WEIGHTS
                     C1, C2 = loaded_if(here, at, C1, EP, DP), loaded_if(here, at + HALF, C2, DP, EP)
             else:
-                keep_state(each + c * STATE, V1, V2, S1, S2, DP, EP)
+                store_state(each + c * STATE, V1, V2, S1, S2, DP, EP)
                 C1 = begun_at(V1, init, h * WEIGHTS, chunk_start, bh * WEIGHTS, c, EP, DP)
                 C2 = begun_at(V2, init, h * WEIGHTS + HALF, chunk_start, bh * WEIGHTS + HALF, c, DP, EP)
             if final is not None:
@@ -206,6 +204,11 @@ def answers(
     store_columns(y + (b_ * T * H + h) * D, out, first, count, H * D, D, C, DP)
 
 
+def slot_size(width: int, hidden: int, lanes: int) -> int:
+    """Numbers that the phases of `backward` keep of a segment: states and gradients of states, then tiles of tokens."""
+    return 8 * width * hidden + (8 * hidden + 3 * width) * lanes
+
+
 @triton.jit(do_not_specialize=VARYING)
 def backward(
     q, k, v, A_at, table_at, start, chunk_start, init, saved, dy, dfinal,
@@ -213,7 +216,7 @@ def backward(
     BH, H, T, N, offset, chunk_size, group, part, begin, end, slots, programs,
     q_b, q_t, q_h, k_b, k_t, k_h, v_b, v_t, v_h, dy_b, dy_t, dy_h,
     D: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr, C: tl.constexpr,
-    SHARED: tl.constexpr, PHASE: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    SLOT: tl.constexpr, SHARED: tl.constexpr, PHASE: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients dq, dk, dv (B, T, H, D) contiguous, dA and dtable, and those of the states, in four phases:
 
@@ -222,46 +225,35 @@ def backward(
     - "walk": from the last segment to the first, the gradients of the states, and dv;
     - "after": of each segment, what depends on them, dk among it.
 
-    What one leaves for the next is in `scratch`, in DOT. PHASE is one of them, for segments `begin` to `end` and in
-    parts of `part` segments, each a program's but that "walk" has one part; or "all", where a program takes one (batch,
-    head) after another through all phases, part by part from the last, with a scratch of its own of `slots` segments.
-    `carry` takes the gradients from one part to the one before. With "all", `programs` is a multiple of H, so that a
-    program meets one head only: gradients by what the batch shares (`init`, and `start` where SHARED) are added up in
-    the program's own row, for the caller to add in order; apart, each (batch, head) has such a row.
+    What one leaves for the next is in `scratch`, SLOT numbers a segment, in DOT. PHASE is one of them, for segments
+    `begin` to `end` and in parts of `part` segments, each a program's but that "walk" has one part; or "all", where a
+    program takes one (batch, head) after another through all phases, part by part from the last, with a scratch of its
+    own of `slots` segments. `carry` takes the gradients from one part to the one before. With "all", `programs` is a
+    multiple of H, so that a program meets one head only: gradients by what the batch shares (`init`, and `start` where
+    SHARED) are added up in the program's own row, for the caller to add in order; apart, each (batch, head) has such a
+    row.
     """
     HALF: tl.constexpr = DP * EP
     WEIGHTS: tl.constexpr = 2 * HALF
     STATE: tl.constexpr = 2 * WEIGHTS
     WIDE: tl.constexpr = EP * C
-    SLOT: tl.constexpr = 2 * STATE + 8 * WIDE + 3 * DP * C
     pid = tl.cast(tl.program_id(0), tl.int64)
     lane = tl.arange(0, C)
-    parts = (end - begin + part - 1) // part
-    items, each = BH * parts, 1
-    if PHASE == "all":
-        items, each = BH, parts
+    parts, items, each = items_of(BH, begin, end, part, PHASE)
     for item in range(pid, items, programs):
-        bh, last_part = item // parts, item % parts
-        if PHASE == "all":
-            bh, last_part = item, tl.cast(parts - 1, tl.int64)
-        b_, h = bh // H, bh % H
+        bh, b_, h, last_part, own = sequence_of(item, parts, pid, H, PHASE)
         q_at, k_at, v_at = q + b_ * q_b + h * q_h, k + b_ * k_b + h * k_h, v + b_ * v_b + h * v_h
         dy_at, row = dy + b_ * dy_b + h * dy_h, (b_ * T * H + h) * D
         init_at, start_at = h * WEIGHTS, bh * WEIGHTS
         for i in range(0, each):
-            first_segment = begin + (last_part - i) * part
-            last_segment = tl.minimum(first_segment + part, end)
-            slot_0 = scratch + (bh * slots - begin) * SLOT
-            if PHASE == "all":
-                slot_0 = scratch + (pid * slots - first_segment) * SLOT
+            first_segment, last_segment, slot_0 = part_of(
+                last_part - i, begin, end, part, scratch, own, slots, SLOT, PHASE
+            )
 
             if PHASE == "all" or PHASE == "states":
-                row_of_saved, begins = saved + bh * ((N + group - 1) // group - 1) * STATE, start
-                if start is not None:
-                    begins += (h if SHARED else bh) * STATE
-                at, known = saved_at(row_of_saved, begins, first_segment // group, STATE)
+                at, known = state_before(saved, start, bh, h, first_segment // group, N, group, STATE, SHARED)
                 V1, V2, S1, S2 = load_state(at, known, DP, EP)
-                keep_state(slot_0 + first_segment * SLOT, V1, V2, S1, S2, DP, EP)
+                store_state(slot_0 + first_segment * SLOT, V1, V2, S1, S2, DP, EP)
                 for c in range(first_segment, last_segment - 1):
                     first, count = segment(c, T, offset, chunk_size)
                     b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
@@ -272,7 +264,7 @@ def backward(
                     x2, e1, e2 = surprise(tl.trans(keysT), values, C1, C2, DOT, PRECISION)
                     V1, S1 = learn(V1, S1, keysT, e1, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
                     V2, S2 = learn(V2, S2, tl.trans(x2.to(DOT)), e2, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
-                    keep_state(slot_0 + (c + 1) * SLOT, V1, V2, S1, S2, DP, EP)
+                    store_state(slot_0 + (c + 1) * SLOT, V1, V2, S1, S2, DP, EP)
             if PHASE == "all":
                 tl.debug_barrier()  # other threads read what these wrote
 
@@ -344,17 +336,14 @@ def backward(
                 tl.debug_barrier()
 
             if PHASE == "all" or PHASE == "walk":
-                own = pid if PHASE == "all" else bh
-                at, known = carry + own * STATE, last_segment < N
-                if dfinal is not None:
-                    at, known = tl.where(known, at, dfinal + bh * (STATE + WEIGHTS)), last_segment <= N
+                at, known = gradient_after(carry + own * STATE, dfinal, bh, last_segment, N, STATE, STATE + WEIGHTS)
                 dV1, dV2, dS1, dS2 = load_state(at, known, DP, EP)
                 for j in range(0, last_segment - first_segment):
                     c = last_segment - 1 - j
                     slot = slot_0 + c * SLOT
                     wide = slot + 2 * STATE
                     narrow = wide + 8 * WIDE
-                    keep_state(slot + STATE, dV1, dV2, dS1, dS2, DP, EP)
+                    store_state(slot + STATE, dV1, dV2, dS1, dS2, DP, EP)
                     first, count = segment(c, T, offset, chunk_size)
                     b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
                     table = table_at + (bh * N + c) * 4 * C + lane

@@ -13,13 +13,18 @@ from .triton_common import (
     add_dot,
     add_left_gradients,
     dot,
+    gradient_after,
+    items_of,
     keep,
     kept,
     left_by,
     load_rows,
     loaded_if,
+    part_of,
     saved_at,
     segment,
+    sequence_of,
+    state_before,
     store_columns,
     store_gate_gradients,
     tile,
@@ -48,11 +53,10 @@ def forward(
     if READS:
         V, S = tl.zeros((VP, DP), tl.float32), tl.zeros((VP, DP), tl.float32)
         if start is not None:
-            V, S = tl.load(tile(start, VP, DP)), tl.load(tile(start + WEIGHTS, VP, DP))
+            V, S = load_state(start, True, VP, DP)
     else:
         at, known = saved_at(saved, start, first_group, STATE)
-        V = tl.load(tile(at, VP, DP), mask=known, other=0.0)
-        S = tl.load(tile(at + WEIGHTS, VP, DP), mask=known, other=0.0)
+        V, S = load_state(at, known, VP, DP)
         each += (bh * slots - begin) * STATE + feature * DP
     if init is not None:
         I = tl.load(tile(init + h * WEIGHTS + feature * DP, VP, DP))
@@ -64,9 +68,7 @@ def forward(
 
     for g in range(first_group, last_group):
         if g > first_group:
-            to = saved + (g - 1) * STATE
-            tl.store(tile(to, VP, DP), V)
-            tl.store(tile(to + WEIGHTS, VP, DP), S)
+            store_state(saved + (g - 1) * STATE, V, S, VP, DP)
         for c in range(g * group, tl.minimum((g + 1) * group, N)):
             first, count = segment(c, T, offset, chunk_size)
             keysT = load_rows(k, first, count, k_t, D, C, DP)
@@ -91,21 +93,16 @@ def forward(
                     out = add_dot(out, I, query, DOT, PRECISION)
                 store_columns(y, out, first, count, H * D, D - feature, C, VP)
             else:
-                keep(each + c * STATE, V, VP, DP)
-                keep(each + c * STATE + WEIGHTS, S, VP, DP)
+                store_state(each + c * STATE, V, S, VP, DP)
             b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
             V, S = learn(V, S, keysT, e, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
 
     if not READS:
         if end < N:
-            to = saved + (last_group - 1) * STATE
-            tl.store(tile(to, VP, DP), V)
-            tl.store(tile(to + WEIGHTS, VP, DP), S)
+            store_state(saved + (last_group - 1) * STATE, V, S, VP, DP)
     if final is not None:
         if end == N:
-            final += bh * (STATE + WEIGHTS) + feature * DP
-            tl.store(tile(final, VP, DP), V)
-            tl.store(tile(final + WEIGHTS, VP, DP), S)
+            store_state(final + bh * (STATE + WEIGHTS) + feature * DP, V, S, VP, DP)
 
 
 @triton.jit(do_not_specialize=VARYING)
@@ -139,6 +136,11 @@ def answers(
     store_columns(y + (b_ * T * H + h) * D + feature, out, first, count, H * D, D - feature, C, VP)
 
 
+def slot_size(width: int, _hidden: int, lanes: int) -> int:
+    """As `triton_deep.slot_size`."""
+    return 4 * width * width + 3 * width * lanes
+
+
 @triton.jit(do_not_specialize=VARYING)
 def backward(
     q, k, v, A_at, table_at, start, chunk_start, init, saved, dy, dfinal,
@@ -146,44 +148,29 @@ def backward(
     BH, H, T, N, offset, chunk_size, group, part, begin, end, slots, programs,
     q_b, q_t, q_h, k_b, k_t, k_h, v_b, v_t, v_h, dy_b, dy_t, dy_h,
     D: tl.constexpr, DP: tl.constexpr, VP: tl.constexpr, C: tl.constexpr,
-    SHARED: tl.constexpr, PHASE: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    SLOT: tl.constexpr, SHARED: tl.constexpr, PHASE: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """As `triton_deep.backward`; the walk alone may take blocks of VP rows, which program_id(0) counts quickest."""
     WEIGHTS: tl.constexpr = DP * DP
     STATE: tl.constexpr = 2 * WEIGHTS
     TOKENS: tl.constexpr = DP * C
-    SLOT: tl.constexpr = 2 * STATE + 3 * TOKENS
     feature, pid = block_of_rows(DP, VP)
     lane = tl.arange(0, C)
-    parts = (end - begin + part - 1) // part
-    items, each = BH * parts, 1
-    if PHASE == "all":
-        items, each = BH, parts
+    parts, items, each = items_of(BH, begin, end, part, PHASE)
     for item in range(pid, items, programs):
-        bh, last_part = item // parts, item % parts
-        if PHASE == "all":
-            bh, last_part = item, tl.cast(parts - 1, tl.int64)
-        b_, h = bh // H, bh % H
+        bh, b_, h, last_part, own = sequence_of(item, parts, pid, H, PHASE)
         q_at, k_at, v_at = q + b_ * q_b + h * q_h, k + b_ * k_b + h * k_h, v + b_ * v_b + h * v_h
         dy_at, row = dy + b_ * dy_b + h * dy_h, (b_ * T * H + h) * D
         init_at, start_at = h * WEIGHTS, bh * WEIGHTS
         for i in range(0, each):
-            first_segment = begin + (last_part - i) * part
-            last_segment = tl.minimum(first_segment + part, end)
-            slot_0 = scratch + (bh * slots - begin) * SLOT
-            if PHASE == "all":
-                slot_0 = scratch + (pid * slots - first_segment) * SLOT
+            first_segment, last_segment, slot_0 = part_of(
+                last_part - i, begin, end, part, scratch, own, slots, SLOT, PHASE
+            )
 
             if PHASE == "all" or PHASE == "states":
-                row_of_saved, begins = saved + bh * ((N + group - 1) // group - 1) * STATE, start
-                if start is not None:
-                    begins += (h if SHARED else bh) * STATE
-                at, known = saved_at(row_of_saved, begins, first_segment // group, STATE)
-                V = tl.load(tile(at, DP, DP), mask=known, other=0.0)
-                S = tl.load(tile(at + WEIGHTS, DP, DP), mask=known, other=0.0)
-                slot = slot_0 + first_segment * SLOT
-                keep(slot, V, DP, DP)
-                keep(slot + WEIGHTS, S, DP, DP)
+                at, known = state_before(saved, start, bh, h, first_segment // group, N, group, STATE, SHARED)
+                V, S = load_state(at, known, DP, DP)
+                store_state(slot_0 + first_segment * SLOT, V, S, DP, DP)
                 for c in range(first_segment, last_segment - 1):
                     first, count = segment(c, T, offset, chunk_size)
                     b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
@@ -192,9 +179,7 @@ def backward(
                     begun = begun_at(V, init, init_at, chunk_start, start_at, c, DP, DP)
                     e = 2 * (dot(begun, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
                     V, S = learn(V, S, keysT, e, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
-                    slot = slot_0 + (c + 1) * SLOT
-                    keep(slot, V, DP, DP)
-                    keep(slot + WEIGHTS, S, DP, DP)
+                    store_state(slot_0 + (c + 1) * SLOT, V, S, DP, DP)
             if PHASE == "all":
                 tl.debug_barrier()  # other threads read what these wrote
 
@@ -224,13 +209,9 @@ def backward(
                 tl.debug_barrier()
 
             if PHASE == "all" or PHASE == "walk":
-                carried = carry + (pid if PHASE == "all" else bh) * STATE
-                at, known = carried, last_segment < N
-                if dfinal is not None:
-                    at, known = tl.where(known, carried, dfinal + bh * (STATE + WEIGHTS)), last_segment <= N
-                at += feature * DP
-                dV = tl.load(tile(at, VP, DP), mask=known, other=0.0)
-                dS = tl.load(tile(at + WEIGHTS, VP, DP), mask=known, other=0.0)
+                carried = carry + own * STATE
+                at, known = gradient_after(carried, dfinal, bh, last_segment, N, STATE, STATE + WEIGHTS)
+                dV, dS = load_state(at + feature * DP, known, VP, DP)
                 for j in range(0, last_segment - first_segment):
                     c = last_segment - 1 - j
                     slot = slot_0 + c * SLOT + feature * DP
@@ -243,8 +224,7 @@ def backward(
                     keysT = load_rows(k_at, first, count, k_t, D, C, DP)
                     queryT = load_rows(q_at, first, count, q_t, D, C, DP)
                     dout = tl.trans(load_rows(dy_at + feature, first, count, dy_t, D - feature, C, VP)).to(tl.float32)
-                    keep(slot + STATE, dV, VP, DP)
-                    keep(slot + STATE + WEIGHTS, dS, VP, DP)
+                    store_state(slot + STATE, dV, dS, VP, DP)
                     de = error_gradient(de, tl.trans(keysT), dV, dS, A_n, D_n, DOT, PRECISION)
                     store_columns(dv + row + feature, -2 * de, first, count, H * D, D - feature, C, VP)
                     de = (2 * de).to(DOT)
@@ -261,13 +241,12 @@ def backward(
                         dbegun = tl.where(here, 0.0, dbegun)
                     dV += dbegun
                     if init is not None:
-                        to = tile(dinit + (pid if PHASE == "all" else bh) * WEIGHTS + feature * DP, VP, DP)
+                        to = tile(dinit + own * WEIGHTS + feature * DP, VP, DP)
                         tl.store(to, tl.load(to) + add_dot(dbegun, dout, queryT, DOT, PRECISION))
                 if first_segment > 0:
-                    tl.store(tile(carried + feature * DP, VP, DP), dV)
-                    tl.store(tile(carried + WEIGHTS + feature * DP, VP, DP), dS)
+                    store_state(carried + feature * DP, dV, dS, VP, DP)
                 elif start is not None:
-                    to = dstart + (pid if SHARED and PHASE == "all" else bh) * STATE + feature * DP
+                    to = dstart + (own if SHARED else bh) * STATE + feature * DP
                     if SHARED:
                         dV += tl.load(tile(to, VP, DP))
                     tl.store(tile(to, VP, DP), dV)
@@ -295,6 +274,19 @@ def backward(
                     store_columns(dk + row, dkeys, first, count, H * D, D, C, DP)
             if PHASE == "all":
                 tl.debug_barrier()  # the scratch is written anew
+
+
+@triton.jit
+def load_state(at, known, ROWS: tl.constexpr, DP: tl.constexpr):
+    """V and S of so many rows of a packed state; zero where it is not `known`."""
+    V = tl.load(tile(at, ROWS, DP), mask=known, other=0.0)
+    return V, tl.load(tile(at + DP * DP, ROWS, DP), mask=known, other=0.0)
+
+
+@triton.jit
+def store_state(at, V, S, ROWS: tl.constexpr, DP: tl.constexpr):
+    keep(at, V, ROWS, DP)
+    keep(at + DP * DP, S, ROWS, DP)
 
 
 @triton.jit

@@ -25,9 +25,8 @@ from torch.nn.functional import pad
 
 from . import triton_deep, triton_linear
 from .state import MemoryState
-from .triton_common import INTERPRETED, gates_backward, gates_forward, on
+from .triton_common import DTYPES, INTERPRETED, gates_backward, gates_forward, on
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 MOST_LANES, SMALLEST_DOT = 64, 16
 GATE_LANES = 256  # tokens whose gates a program multiplies out
 WIDEST = {1: 128, 2: 64}  # head size, and hidden size, by depth
@@ -396,15 +395,14 @@ def _memory_scan_backward(
         dstart = _floats(q, rows, 2 * weights).zero_()
     if init is not None:
         dinit = _floats(q, rows, weights).zero_()
-    tokens = 8 * plan.hidden + 3 * plan.width if depth == 2 else 3 * plan.width
-    slot = 4 * weights + tokens * plan.lanes
+    kernels = triton_linear if depth == 1 else triton_deep
+    slot = kernels.slot_size(plan.width, plan.hidden, plan.lanes)
     slots = _slots(plan, slot) if launch.apart else min(plan.group, plan.segments)
     scratch = torch.empty((rows, slots, slot), dtype=plan.kept, device=q.device)
     carry = _floats(q, rows, 2 * weights)
     with on(q.device), _safe_products(q.device, launch) as options:
         A, table = _gate_tables(gates, plan, chunk_size, offset)
         dA, dtable = torch.empty_like(A), torch.empty_like(table)
-        kernel = triton_linear.backward if depth == 1 else triton_deep.backward
         for phase, begin, end, part in _phases(plan, slots):
             blocks, sizes, warps = 1, {"EP": plan.hidden}, launch.backward_warps
             if depth == 1:
@@ -412,12 +410,12 @@ def _memory_scan_backward(
                 warps = launch.warps if phase == "walk" else warps
             if phase != "all":
                 programs = plan.heads * -(-(end - begin) // part)
-            kernel[(programs * blocks,)](
+            kernels.backward[(programs * blocks,)](
                 q, k, v, A, table, start, chunk_start, init, saved, dy, dfinal,
                 dq, dk, dv, dA, dtable, dstart, dchunk_start, dinit, scratch, carry,
                 plan.heads, H, T, plan.segments, offset, chunk_size, plan.group, part, begin, end, slots, programs,
                 *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *dy.stride()[:3],
-                D=D, DP=plan.width, **sizes, C=plan.lanes, SHARED=shared, PHASE=phase, **plan.arithmetic,
+                D=D, DP=plan.width, **sizes, C=plan.lanes, SLOT=slot, SHARED=shared, PHASE=phase, **plan.arithmetic,
                 num_warps=warps, num_stages=1, maxnreg=launch.registers, **options,
             )  # fmt: skip
         del scratch, carry  # their memory is free for the gates'
