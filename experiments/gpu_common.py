@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -222,6 +223,22 @@ def layer_of(setup: Setup, heads: int, head_dim: int, chunk_size: int = 16, step
     """A layer of two-layer memories on the device."""
     size: dict[str, Any] = dict(lookback=steps, horizon=1, d_model=heads * head_dim, n_heads=heads, memory_depth=2)
     return NeuralMemory(ModelConfig(**size, chunk_size=chunk_size), backend=setup.backend).to(setup.device)
+
+
+def plain_of(layer: NeuralMemory) -> NeuralMemory:
+    """The same layer without kernels."""
+    plain = copy.deepcopy(layer)
+    plain.backend = "chunkwise"
+    return plain
+
+
+def read_in(layer: NeuralMemory, x: Tensor, before: Tensor | None, cotangent_of: Callable[[Tensor], Tensor]) -> Tensors:
+    """A layer's q, k and v of x, and the gradients by x and the convolution."""
+    found, conv = layer.read_in(x, before)[:3], layer.conv
+    assert conv is not None  # as configured
+    gradients = torch.autograd.grad(found, [x, conv.weight, conv.bias], [cotangent_of(y) for y in found])
+    names = ("q", "k", "v", *(f"gradient by {name}" for name in ("x", "weight", "bias")))
+    return dict(zip(names, (*found, *gradients), strict=True))
 
 
 def where_it_fits(name: str, run: Callable[[], Iterable[Row]]) -> Iterator[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import warnings
 from collections.abc import Iterator
@@ -30,6 +29,8 @@ from gpu_common import (
     launches,
     layer_of,
     make,
+    plain_of,
+    read_in,
     scan,
     verdict,
     where_it_fits,
@@ -160,17 +161,14 @@ def _way_in(setup: Setup, size: WayIn) -> list[Row]:
 
     def run(layer: NeuralMemory, rows: Tensor) -> Tensors:
         before, x = rows[:, : size.before], rows[:, size.before :].detach().requires_grad_()
-        found = layer.read_in(x, before if size.before else None)[:3]
-        cotangents = [torch.arange(y.numel(), device=y.device).sin().view(y.shape).to(y.dtype) for y in found]
-        conv = layer.conv
-        assert conv is not None  # as configured
-        gradients = torch.autograd.grad(found, [x, conv.weight, conv.bias], cotangents)
-        named = dict(zip(("x", "weight", "bias"), gradients, strict=True))
-        return dict(zip("qkv", found, strict=True)) | {f"gradient by {n}": g for n, g in named.items()}
+        return read_in(layer, x, before if size.before else None, _waves)
 
-    plain = copy.deepcopy(layer).double()
-    plain.backend = "chunkwise"
-    return compared(f"way in {size}", run(layer, rows), run(plain, rows.double()), LIMITS[size.dtype])
+    found, expected = run(layer, rows), run(plain_of(layer).double(), rows.double())
+    return compared(f"way in {size}", found, expected, LIMITS[size.dtype])
+
+
+def _waves(y: Tensor) -> Tensor:
+    return torch.arange(y.numel(), device=y.device).sin().view(y.shape).to(y.dtype)
 
 
 def repeatability(setup: Setup) -> Iterator[Case]:

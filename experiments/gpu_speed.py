@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import statistics
 import time
@@ -26,6 +25,8 @@ from gpu_common import (
     launches,
     layer_of,
     make,
+    plain_of,
+    read_in,
     scan,
     verdict,
     where_it_fits,
@@ -214,7 +215,7 @@ def milliseconds(setup: Setup, run: Callable[[], Any]) -> float:
     return statistics.median(times)
 
 
-def in_turns(setup: Setup, ours: Callable[[], None], theirs: Callable[[], None]) -> tuple[float, float]:
+def in_turns(setup: Setup, ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, float]:
     """The median milliseconds of each; they take turns, so that a busy or hot moment spreads over both."""
     rounds = [(milliseconds(setup, ours), milliseconds(setup, theirs)) for _ in range(ROUNDS)]
     mine, other = zip(*rounds, strict=True)
@@ -226,19 +227,11 @@ def _way_in_timed(setup: Setup, name: str, shape: str) -> list[Row]:
     size = shapes(setup)[shape]
     heads, head_dim = size["heads"], size["head_dim"]
     layer = layer_of(setup, heads, head_dim)
-    plain = copy.deepcopy(layer)
-    plain.backend = "chunkwise"
     x = torch.randn(size["batch"], size["steps"], 3 * heads * head_dim, device=setup.device).to(setup.half)
     x.requires_grad_()
-
-    def both(layer: NeuralMemory) -> None:
-        found = layer.read_in(x, None)[:3]
-        conv = layer.conv
-        assert conv is not None  # as configured
-        torch.autograd.grad(found, [x, conv.weight, conv.bias], [torch.ones_like(y) for y in found])
-
-    both(layer)
-    mine, other = in_turns(setup, partial(both, layer), partial(both, plain))
+    ours, plain = (partial(read_in, of, x, None, torch.ones_like) for of in (layer, plain_of(layer)))
+    ours()
+    mine, other = in_turns(setup, ours, plain)
     return [ratio_row(f"{name} / plain", other / mine, None, f"ours {mine:.3f} ms, plain {other:.3f} ms")]
 
 

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from gpu_common import Problem, Setup, launched, launches, make
@@ -85,20 +86,13 @@ def recorded(run: Callable[[], Any], generation: int = 9) -> list[Launched]:
     def record(self: Any, *args: Any, **named: Any) -> None:
         found.append(_launched(self, *args, **named))
 
-    with _replaced(JITFunction, "run", record), _replaced(triton_scan, "refusal", lambda *_: None):  # noqa: SIM117
-        with _replaced(triton_scan, "_generation", lambda _: generation):
-            run()
+    with (
+        patch.object(JITFunction, "run", record),
+        patch.object(triton_scan, "refusal", lambda *_: None),
+        patch.object(triton_scan, "_generation", lambda _: generation),
+    ):
+        run()
     return found
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def _launched(
@@ -142,15 +136,8 @@ def built(kernel: Launched, capability: int) -> Any:
     from triton.compiler import ASTSource
 
     source = ASTSource(kernel.function, kernel.signature, constexprs=kernel.constants, attrs=kernel.attributes)
-    before = os.environ.pop("DISABLE_MMA_V3", None)
-    if kernel.single_warps:
-        os.environ["DISABLE_MMA_V3"] = "1"
-    try:
+    with patch.dict(os.environ, {"DISABLE_MMA_V3": "1" if kernel.single_warps else "0"}):
         return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=kernel.options)
-    finally:
-        os.environ.pop("DISABLE_MMA_V3", None)
-        if before is not None:
-            os.environ["DISABLE_MMA_V3"] = before
 
 
 def code(compiled: Any) -> Code:
@@ -203,7 +190,8 @@ def loops(disassembly: str) -> tuple[int, int, int]:
     )
 
 
-def jobs(which: list[str], chunks: list[int]) -> list[tuple[str, str, Launched]]:
+@functools.cache
+def jobs(which: tuple[str, ...], chunks: tuple[int, ...]) -> list[tuple[str, str, Launched]]:
     """Shape, launch and kernel, each code once; of shapes as many sequences and steps as decide on the code."""
     found: dict[str, tuple[str, str, Launched]] = {}
     for shape, depth, chunk in product(which, (1, 2), chunks):
@@ -222,7 +210,7 @@ def _call(problem: Problem, launch: Any) -> None:
         our_pass(SETUP, problem, make(problem, SETUP.device, extremes=False), backward=True)()
 
 
-def _row(which: list[str], chunks: list[int], capability: int, number: int) -> dict[str, Any]:
+def _row(which: tuple[str, ...], chunks: tuple[int, ...], capability: int, number: int) -> dict[str, Any]:
     import triton
 
     shape, launch, kernel = jobs(which, chunks)[number]
@@ -242,9 +230,10 @@ def main(argv: list[str] | None = None) -> int:
     if os.environ.get("TRITON_INTERPRET"):
         parser.error("TRITON_INTERPRET is set, with which triton compiles nothing; unset it.")
 
-    numbers = range(len(jobs(args.shapes, args.chunks)))
+    which = tuple(args.shapes), tuple(args.chunks)
+    numbers = range(len(jobs(*which)))
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        rows = list(pool.map(partial(_row, args.shapes, args.chunks, args.capability), numbers))
+        rows = list(pool.map(partial(_row, *which, args.capability), numbers))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     with args.out.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
