@@ -150,9 +150,7 @@ def part_of(number, begin, end, part, scratch, own, slots, SLOT: tl.constexpr, P
 
 
 @triton.jit
-def state_before(
-    saved, start, bh, h, g, N, group, STATE: tl.constexpr, SHARED: tl.constexpr
-):  # fmt: skip
+def state_before(saved, start, bh, h, g, N, group, STATE: tl.constexpr, SHARED: tl.constexpr):
     """`saved_at` of a sequence by its number and head."""
     saved += bh * ((N + group - 1) // group - 1) * STATE
     if start is not None:
