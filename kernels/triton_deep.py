@@ -396,6 +396,7 @@ def backward(
                     dV1 += dC1
                     dV2 += dC2
                     if init is not None:
+                        tl.debug_barrier()  # the segment after this one wrote there
                         to = tile(dinit + own * WEIGHTS, EP, DP)
                         tl.store(to, tl.load(to) + add_dot(dC1, dhidden, queryT, DOT, PRECISION))
                         to = tile(dinit + own * WEIGHTS + HALF, DP, EP)

@@ -241,6 +241,7 @@ def backward(
                         dbegun = tl.where(here, 0.0, dbegun)
                     dV += dbegun
                     if init is not None:
+                        tl.debug_barrier()  # the segment after this one wrote there
                         to = tile(dinit + own * WEIGHTS + feature * DP, VP, DP)
                         tl.store(to, tl.load(to) + add_dot(dbegun, dout, queryT, DOT, PRECISION))
                 if first_segment > 0:
