@@ -20,6 +20,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from titans_ts.kernels import memory_scan
 
@@ -634,6 +635,27 @@ def test_compiled_equals_eager(offset: int | None, depth: int, make: Callable[..
     ]
     for x, expected in zip((*compiled, *gradients[0]), (*eager, *gradients[1]), strict=True):
         assert torch.equal(x, expected)
+
+
+# Tensors that are said to be on a GPU and hold nothing: as far as `torch.compile(fullgraph=True)` goes without one.
+@depths
+def test_a_call_on_a_gpu_is_traced_whole_to_the_kernel(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Scan(torch.nn.Module):
+        def forward(self, sequences: tuple[Tensor, ...], gates: tuple[Tensor, ...], w: tuple[Tensor, ...]) -> Tensor:
+            y = memory_scan(*sequences, *gates, w, chunk_size=16)
+            assert isinstance(y, Tensor)
+            return y
+
+    monkeypatch.setattr(triton_scan, "_shared_memory", lambda _: 227 * 1024)
+    B, T, H, D = 2, 40, 2, 16
+    with FakeTensorMode(), torch.device("cuda"):
+        sequences = tuple(torch.empty(B, T, H, D, dtype=torch.bfloat16) for _ in range(3))
+        gates, weights = (
+            tuple(torch.empty(shape) for _ in range(n)) for n, shape in ((3, (B, T, H)), (depth, (H, D, D)))
+        )
+        program = torch.export.export(Scan(), (sequences, gates, weights), strict=True)
+    assert "torch.ops.titans_ts.memory_scan.default" in str(program)
+    assert program.graph.output_node().args[0][0].meta["val"].device.type == "cuda"  # type: ignore[union-attr,index]
 
 
 @pytest.mark.parametrize(("depth", "offset"), [(1, None), (2, 2)])
