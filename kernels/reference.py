@@ -65,6 +65,9 @@ def _mlp(weights: tuple[Tensor, ...], x: Tensor) -> Tensor:
 
 def _surprise(weights: tuple[Tensor, ...], k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
     """The gradient of |M(k) - v|^2 by every weight; each (batch, head) has weights of its own, so a sum serves."""
+    if torch.is_inference_mode_enabled():  # where torch 2.11 takes every gradient for zero
+        with torch.inference_mode(mode=False):
+            return _surprise(tuple(w.clone() for w in weights), k.clone(), v.clone())
 
     def loss(weights: tuple[Tensor, ...]) -> Tensor:
         return (_mlp(weights, k) - v).square().sum()
