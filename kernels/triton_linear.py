@@ -212,7 +212,8 @@ def backward(
                 carried = carry + own * STATE
                 at, known = gradient_after(carried, dfinal, bh, last_segment, N, STATE, STATE + WEIGHTS)
                 dV, dS = load_state(at + feature * DP, known, VP, DP)
-                for j in range(0, last_segment - first_segment):
+                # Alone, it loads a segment while it walks one, but where a barrier stands in the loop: for `init`.
+                for j in tl.range(0, last_segment - first_segment, num_stages=2 if PHASE == "walk" else 1):
                     c = last_segment - 1 - j
                     slot = slot_0 + c * SLOT + feature * DP
                     tokens = slot_0 + c * SLOT + 2 * STATE + TOKENS + feature * C
