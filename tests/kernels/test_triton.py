@@ -1,9 +1,9 @@
 """The Triton kernels in triton's interpreter: outputs, final state and every gradient against the float64 reference.
 
 The numbers at the tests are those of the public reports that each restates. Beyond a CPU's reach, and in
-`experiments/gpu_check.py`: more programs than a grid takes (1), offsets past 2^31 (2), races and miscompiled dots (11),
-compilations as they happen (12; what would be compiled is in test_triton_compile.py, as is shared memory, 16) and a
-second GPU (18). The exact vectors are in test_oracle.py (20).
+`experiments/gpu_check.py`: more programs than a grid takes (1), offsets past 2^31 (2), miscompiled dots (11; races
+are in test_triton_races.py), compilations as they happen (12; what would be compiled is in test_triton_compile.py, as
+is shared memory, 16) and a second GPU (18). The exact vectors are in test_oracle.py (20).
 """
 
 from __future__ import annotations

@@ -155,6 +155,7 @@ def few_together(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (1, TOGETHER, 7, None),
         (1, TOGETHER, 7, 2),
+        (1, APART, 7, None),  # a loop without a barrier, whose loads Triton may make a turn early
         (1, APART, 7, 2),
         (1, replace(APART, block=16), 17, 2),
         (2, TOGETHER, 7, None),
