@@ -24,7 +24,7 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="needs the package triton")
 
-from titans_ts.kernels import memory_scan, triton_convolution, triton_scan
+from titans_ts.kernels import triton_convolution, triton_scan
 
 pytestmark = pytest.mark.skipif(not triton_scan.INTERPRETED, reason="needs triton's interpreter")
 
@@ -126,21 +126,6 @@ def _line_of_a_kernel() -> str:
     return next((line for line in lines if not line.startswith(shared)), lines[0])
 
 
-def both_passes(inputs: Inputs, decay_to: str, launch: Any) -> None:
-    leaves = {name: x.requires_grad_() for name, x in inputs.items() if isinstance(x, Tensor)}
-    weights = tuple(w.requires_grad_() for w in inputs["weights"])
-    state = inputs["state"]
-    for group in () if state is None else (state.weights, state.momentum, state.chunk_start):
-        for x in group:
-            x.requires_grad_()
-    with triton_scan.forced(launch):
-        y, after = memory_scan(
-            **leaves, weights=weights, state=state, return_state=True, chunk_size=4, decay_to=decay_to, backend="triton"
-        )
-        ends = [x.sum() for group in (after.weights, after.momentum, after.chunk_start) for x in group]
-        (y.sin().sum() + torch.stack(ends).sum()).backward()
-
-
 @pytest.fixture
 def few_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several programs of the gates' kernels, and of a phase more than one part."""
@@ -170,12 +155,13 @@ def test_no_thread_meets_what_another_wrote(
     D: int,
     offset: int | None,
     make_inputs: Callable[..., Inputs],
+    evaluate: Callable[..., dict[str, Tensor]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inputs = make_inputs(B=2, T=13, H=1, D=D, depth=depth, expansion=1, offset=offset, dtype=torch.float32)
     accesses = Accesses()
-    with accesses.recording(monkeypatch):
-        both_passes(inputs, "zero" if offset is None else "init", launch)
+    with accesses.recording(monkeypatch), triton_scan.forced(launch):
+        evaluate(inputs, backend="triton", chunk_size=4, decay_to="zero" if offset is None else "init")
     assert accesses.stores > 0
     assert accesses.conflicts == set()
 
@@ -192,11 +178,14 @@ def test_no_thread_meets_what_another_wrote_in_the_convolution(monkeypatch: pyte
 # The check itself: deaf to barriers, it hears of what they keep apart.
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_missing_barrier_is_found(
-    depth: int, make_inputs: Callable[..., Inputs], monkeypatch: pytest.MonkeyPatch
+    depth: int,
+    make_inputs: Callable[..., Inputs],
+    evaluate: Callable[..., dict[str, Tensor]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inputs = make_inputs(B=1, T=5, H=1, D=7, depth=depth, expansion=1, dtype=torch.float32)
     accesses = Accesses(barriers=False)
-    with accesses.recording(monkeypatch):
-        both_passes(inputs, "zero", TOGETHER)
+    with accesses.recording(monkeypatch), triton_scan.forced(TOGETHER):
+        evaluate(inputs, backend="triton", chunk_size=4)
     files = {line.split(":")[0] for lines in accesses.conflicts for line in lines}
     assert {"triton_common.py", "triton_deep.py" if depth == 2 else "triton_linear.py"} <= files
