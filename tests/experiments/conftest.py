@@ -1,6 +1,6 @@
-"""The scripts import each other by their bare names, as they do where they are run; the tests what they share."""
+"""The modules that the experiments share are imported as the scripts import them."""
 
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[2] / "experiments"), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))

@@ -1,0 +1,44 @@
+"""The clock, the rounds and the memory that the speed benchmarks measure by."""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from itertools import count
+
+import measure
+import pytest
+import torch
+
+
+def test_milliseconds_are_those_of_the_call() -> None:
+    assert 20 <= measure.milliseconds(partial(time.sleep, 0.02)) < 2000
+
+
+def test_timers_take_turns_and_the_first_round_does_not_count() -> None:
+    order: list[str] = []
+    clock = count()
+
+    def timer(name: str) -> float:
+        order.append(name)
+        return float(next(clock))
+
+    found = measure.medians([partial(timer, "a"), partial(timer, "b")], 3)
+
+    assert order == ["a", "b"] * 4
+    assert found == [4.0, 5.0]  # of 2, 4, 6 and of 3, 5, 7
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_the_peak_of_a_process_holds_what_it_has_freed() -> None:
+    before = measure.held_mib()
+    block = torch.ones(32 * 2**20 // 4)
+    held = measure.held_mib() - before
+    del block
+    assert held > 24  # of 32; the kernel's counts are rough
+    assert measure.peak_mib() > before + 24
+
+
+def test_a_fresh_process_returns_what_the_function_does_and_has_as_many_threads() -> None:
+    assert measure.in_a_process(torch.get_num_threads) == torch.get_num_threads()
