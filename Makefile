@@ -23,15 +23,15 @@ check: $(READY) ## lint, formatting and types
 	$(BIN)/mypy
 
 bench: $(BENCH) ## time and memory on this machine, beside other packages
-	$(BIN)/python experiments/efficiency.py --cpu
-	$(BIN)/python experiments/frames_bench.py
+	$(BIN)/python experiments/speed/efficiency.py --cpu
+	$(BIN)/python experiments/speed/frames_bench.py
 
 tables: $(READY) ## measure the rows that the benchmark's CSVs lack (hours), and print its tables
 	for name in $(TABLES); do \
-		$(BIN)/python experiments/long_term.py experiments/$$name.toml --columns i ii iii || exit; \
+		$(BIN)/python experiments/benchmark/long_term.py experiments/benchmark/$$name.toml --columns i ii iii || exit; \
 	done
-	$(BIN)/python experiments/tables.py $(TABLES)
-	$(BIN)/python experiments/tables.py $(TABLES) --summary
+	$(BIN)/python experiments/benchmark/tables.py $(TABLES)
+	$(BIN)/python experiments/benchmark/tables.py $(TABLES) --summary
 
 # A stamp is written last, so an interrupted installation starts again.
 $(READY): setup.cfg pyproject.toml constraints.txt

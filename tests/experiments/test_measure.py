@@ -7,9 +7,10 @@ import time
 from functools import partial
 from itertools import count
 
-import measure
 import pytest
 import torch
+
+import measure
 
 
 def test_milliseconds_are_those_of_the_call() -> None:

@@ -1,0 +1,62 @@
+"""A small data set in the benchmark's shape, and its TOML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+from titans_ts.datasets import Dataset, Split
+
+TOML = """
+dataset = "ETTh1"
+horizons = [6, 12]
+seeds = [0, 1]
+
+[model]
+cycle = 24
+d_model = 8
+n_layers = 1
+
+[train]
+max_epochs = 1
+
+[horizon.12.train]
+learning_rate = 2e-3
+
+[published]
+Paper = [0.5, 0.6]
+"""
+
+
+@pytest.fixture
+def small() -> Dataset:
+    """Two channels of 1200 hours: 600 train, 200 validation, 400 test."""
+    hour = np.arange(1200)
+    noise = np.random.default_rng(0).normal(0, 0.3, (2, 1200))
+    frame = pd.DataFrame(
+        {"a": 5 + np.sin(hour * 2 * np.pi / 24) + noise[0], "b": 3 * np.cos(hour * 2 * np.pi / 24) + noise[1]},
+        index=pd.date_range("2016-07-01", periods=1200, freq="h", name="date"),
+    )
+    split = Split(range(600), range(600, 800), range(800, 1200))
+    return Dataset(frame, "ETTh1", "h", split, StandardScaler().fit(frame.iloc[:600]))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(TOML)
+    return path
+
+
+@pytest.fixture
+def small_subset(tmp_path: Path) -> Path:
+    """Two clients of electricity, made up."""
+    index = pd.date_range("2016-07-01 02:00", periods=26304, freq="h", name="date")
+    values = np.random.default_rng(0).normal(size=(26304, 2))
+    path = tmp_path / "two.csv"
+    pd.DataFrame(values, index, ["0", "OT"]).to_csv(path)
+    return path

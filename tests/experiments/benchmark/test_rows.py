@@ -1,0 +1,37 @@
+"""The benchmark's CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmark import rows
+
+
+def test_what_was_appended_is_held_with_fixed_digits(tmp_path: Path) -> None:
+    path = tmp_path / "etth1.csv"
+    assert rows.held(path) == set()
+    key = rows.Key("titans", "i", 96, 192, 2, "69e76e0c0e1a")
+    numbers = {"mse": 0.1234567, "mae": 1.0, "seconds": 12.345}
+    where = {"device": "here, 2 threads", "versions": "torch 2", "commit": "abc"}
+    rows.append(path, {"dataset": "ETTh1", **key._asdict(), **numbers, **where})
+    assert rows.held(path) == {key}
+    assert path.read_text().splitlines()[1] == (
+        'ETTh1,titans,i,96,192,2,0.123457,1.000000,12.35,"here, 2 threads",torch 2,abc,69e76e0c0e1a'
+    )
+
+
+def test_the_committed_rows_are_each_of_one_run() -> None:
+    """A file that was merged twice would hold its rows twice."""
+    for path in (Path(rows.__file__).parents[1] / "results").glob("*/*.csv"):
+        lines = path.read_text().splitlines()
+        assert len(set(lines)) == len(lines)
+        assert rows.held(path)
+
+
+def test_a_processor_is_stamped_with_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rows.stamp("no-such-package")
+    assert found["device"].endswith(f", {torch.get_num_threads()} threads")
+    assert found["versions"].startswith("torch ")
