@@ -91,7 +91,7 @@ def launches(problem: Problem, backend: str) -> list[Any]:
     """The launch settings that the kernels may take for this problem, their own first; [None] for other backends."""
     if backend != "triton":
         return [None]
-    kernels = import_module("titans_ts.kernels.triton_scan")
+    kernels = import_module("titans_ts.kernels.triton_launch")
     size = kernels.Problem(
         depth=problem.depth,
         heads=problem.batch * problem.heads,
@@ -106,7 +106,7 @@ def launched(launch: Any) -> AbstractContextManager[Any]:
     """Within it every launch takes the given settings; the kernels' own choice where there are none given."""
     if launch is None:
         return nullcontext()
-    forced: AbstractContextManager[Any] = import_module("titans_ts.kernels.triton_scan").forced(launch)
+    forced: AbstractContextManager[Any] = import_module("titans_ts.kernels.triton_launch").forced(launch)
     return forced
 
 

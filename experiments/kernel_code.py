@@ -79,7 +79,7 @@ def recorded(run: Callable[[], Any], generation: int = 9) -> list[Launched]:
     """The kernels that `run` would have started on a GPU of that generation; none is, on any device."""
     from triton.runtime.jit import JITFunction
 
-    from titans_ts.kernels import triton_scan
+    from titans_ts.kernels import triton_launch
 
     found: list[Launched] = []
 
@@ -88,8 +88,8 @@ def recorded(run: Callable[[], Any], generation: int = 9) -> list[Launched]:
 
     with (
         patch.object(JITFunction, "run", record),
-        patch.object(triton_scan, "refusal", lambda *_: None),
-        patch.object(triton_scan, "_generation", lambda _: generation),
+        patch.object(triton_launch, "refusal", lambda *_: None),
+        triton_launch.built_for(generation),
     ):
         run()
     return found

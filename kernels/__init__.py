@@ -160,11 +160,11 @@ def _choose(
     if backend == "chunkwise" or (backend == "auto" and q.device.type != "cuda"):
         return plain
     try:
-        from . import triton_scan
+        from . import triton_launch, triton_scan
     except ImportError as error:
         words: str | None = f"needs the package triton, which cannot be imported ({error})"
     else:
-        words = triton_scan.refusal(q, weights, chunk_size)
+        words = triton_launch.refusal(q, weights, chunk_size)
         if words is None:
             return triton_scan.scan if q.numel() > 0 else plain  # nothing is no work for a kernel
     if backend == "triton":

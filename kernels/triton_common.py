@@ -1,13 +1,7 @@
-"""What the Triton kernels share: where a chunk lies, its rows, and its gates multiplied out.
+"""What the Triton kernels share: which tokens a segment has, and how tiles are read, multiplied and written.
 
-The call's segment c is its part of one chunk: the first may lack the chunk's first `offset` tokens, the last may lack
-some at its end. C lanes hold a segment's tokens; the lanes past them are inert: they keep (alpha = 0), carry (eta = 1),
-store nothing (theta = 0) and write no momentum, so that row C - 1 of every table holds what is left after the segment.
-
-The products come from the recurrence itself, a row of the table after another: S_t = eta_t S_{t-1} and
-W_t = (1 - alpha_t) W_{t-1} + S_t, started by theta_s at token s, are what token s has added to momentum and weights by
-token t; started by S = 1 or by W = 1 before the first token they are e and a, or b. Their gradient is the same
-recurrence backwards. Nothing is divided and no logarithm taken, so gates of exactly 0 and 1 are exact too.
+A call's segment c is the part of one chunk that the call reads: the first segment may lack the chunk's first `offset`
+tokens, the last one some at its end. C lanes hold the tokens of a segment; the lanes past them are masked.
 """
 
 from contextlib import nullcontext
@@ -17,9 +11,9 @@ import torch
 import triton
 import triton.language as tl
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # of what kernels read
-INTERPRETED = triton.knobs.runtime.interpret  # read once, as when the kernels are made
-# Sizes that differ from call to call; a kernel is not compiled anew for one that 16 divides.
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # of the tensors that kernels read
+INTERPRETED = triton.knobs.runtime.interpret  # read once, when the kernels are decorated
+# Sizes that differ from call to call. Triton would compile a kernel anew where 16 divides one of them.
 VARYING = [
     *("BH", "H", "T", "N", "segments", "offset", "chunk_size", "group", "part", "begin", "end", "slots", "programs"),
     *("alpha_b", "eta_b", "theta_b", "tokens", "rows", "before"),
@@ -27,7 +21,7 @@ VARYING = [
 
 
 def on(device: torch.device) -> Any:
-    """Launches inside are made on that device, which need not be the current one."""
+    """Launch on `device` within the block, be it the current one or not."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
@@ -81,8 +75,8 @@ def add_dot(total, x, y, DOT: tl.constexpr, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def left_by(table_at, A_at, number, C: tl.constexpr):
-    """After a segment, by its number: what is left of V, what S has added, what is left of S; A_n and D_n (C,)."""
+def update_gates(table_at, A_at, number, C: tl.constexpr):
+    """The factors of a segment's update, by its number: b_n, a_n and e_n of V and S, and A_n and D_n (C,) of tokens."""
     table, last, lane = table_at + number * 4 * C, C - 1, tl.arange(0, C)
     b_n, a_n, e_n = tl.load(table + last), tl.load(table + C + last), tl.load(table + 2 * C + last)
     return b_n, a_n, e_n, tl.load(A_at + number * C * C + last * C + lane), tl.load(table + 3 * C + lane)
@@ -90,7 +84,7 @@ def left_by(table_at, A_at, number, C: tl.constexpr):
 
 @triton.jit
 def store_gate_gradients(dtable_at, dA_at, number, db, da, dAT, C: tl.constexpr):
-    """Those by b and a of a segment's table and, from dA^T, by its A."""
+    """Write the gradients by b and a of a segment's table and, from dA^T, the gradient by its A."""
     dtable = dtable_at + number * 4 * C + tl.arange(0, C)
     tl.store(dtable, db)
     tl.store(dtable + C, da)
@@ -98,8 +92,11 @@ def store_gate_gradients(dtable_at, dA_at, number, db, da, dAT, C: tl.constexpr)
 
 
 @triton.jit
-def add_left_gradients(dtable_at, dA_at, number, db_n, da_n, de_n, dA_n, dD_n, C: tl.constexpr):
-    """Those by what is left after a segment, which belongs to the last lane, and by D_n and e; nothing else uses e."""
+def add_update_gate_gradients(dtable_at, dA_at, number, db_n, da_n, de_n, dA_n, dD_n, C: tl.constexpr):
+    """Add the gradients by b_n, a_n and A_n, which are entries of the last lane, and write those by e and D_n.
+
+    Nothing but e_n, in the last lane, is read of e.
+    """
     lane = tl.arange(0, C)
     last = lane == C - 1
     dtable = dtable_at + number * 4 * C + lane
@@ -113,7 +110,7 @@ def add_left_gradients(dtable_at, dA_at, number, db_n, da_n, de_n, dA_n, dD_n, C
 
 @triton.jit
 def saved_at(saved, start, g, STATE: tl.constexpr):
-    """Where the state before a sequence's group g is, and whether it is anywhere; zero otherwise."""
+    """Where the state before group g of a sequence is, and whether it is anywhere; it is zero otherwise."""
     at, known = saved + (g - 1) * STATE, g > 0
     if start is not None:
         at, known = tl.where(known, at, start), g >= 0
@@ -121,67 +118,20 @@ def saved_at(saved, start, g, STATE: tl.constexpr):
 
 
 @triton.jit
-def items_of(BH, begin, end, part, PHASE: tl.constexpr):
-    """Parts of so many segments a sequence has, items that the programs share, and parts that an item has."""
-    parts = (end - begin + part - 1) // part
-    items, each = BH * parts, 1
-    if PHASE == "all":
-        items, each = BH, parts
-    return parts, items, each
-
-
-@triton.jit
-def sequence_of(item, parts, pid, H, PHASE: tl.constexpr):
-    """An item's sequence, batch, head and last part, and whose scratch and sums it has: the program's or its own."""
-    bh, last_part, own = item // parts, item % parts, item // parts
-    if PHASE == "all":
-        bh, last_part, own = item, tl.cast(parts - 1, tl.int64), pid
-    return bh, bh // H, bh % H, last_part, own
-
-
-@triton.jit
-def part_of(number, begin, end, part, scratch, own, slots, SLOT: tl.constexpr, PHASE: tl.constexpr):
-    """The segments from and to of a part, and where in the scratch segment 0 would be."""
-    first = begin + number * part
-    slot_0 = scratch + (own * slots - begin) * SLOT
-    if PHASE == "all":
-        slot_0 = scratch + (own * slots - first) * SLOT
-    return first, tl.minimum(first + part, end), slot_0
-
-
-@triton.jit
-def state_before(saved, start, bh, h, g, N, group, STATE: tl.constexpr, SHARED: tl.constexpr):
-    """`saved_at` of a sequence by its number and head."""
-    saved += bh * ((N + group - 1) // group - 1) * STATE
-    if start is not None:
-        start += (h if SHARED else bh) * STATE
-    return saved_at(saved, start, g, STATE)
-
-
-@triton.jit
-def gradient_after(carried, dfinal, bh, last_segment, N, STATE: tl.constexpr, ROW: tl.constexpr):
-    """Where the gradient of the state after a part is, and whether it is anywhere; zero otherwise."""
-    at, known = carried, last_segment < N
-    if dfinal is not None:
-        at, known = tl.where(known, at, dfinal + bh * ROW), last_segment <= N
-    return at, known
-
-
-@triton.jit
-def keep(at, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Write a tile, in the dtype of what is kept there."""
+def store_tile(at, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Write a contiguous tile, in the dtype of what is stored there."""
     tl.store(tile(at, ROWS, COLUMNS), x.to(at.dtype.element_ty))
 
 
 @triton.jit
-def kept(at, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A tile that was kept."""
+def load_tile(at, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Read a contiguous tile."""
     return tl.load(tile(at, ROWS, COLUMNS))
 
 
 @triton.jit
 def loaded_if(here, at, otherwise, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A tile of its own, such as the chunk's start of a call that begins in mid-chunk, or another."""
+    """The tile at `at` where `here` holds, else `otherwise`."""
     return tl.where(here, tl.load(tile(at, ROWS, COLUMNS), mask=here, other=0.0), otherwise)
 
 
@@ -197,109 +147,3 @@ def silu_curvature(x):
     """The second derivative of silu."""
     gate = tl.sigmoid(x)
     return gate * (1 - gate) * (2 + x * (1 - 2 * gate))
-
-
-@triton.jit
-def segments_of(segments, H, T, N, offset, chunk_size, M: tl.constexpr):
-    """The M segments of a program, each (M,): number, whether it is there, batch, head, first token, tokens."""
-    mine = tl.cast(tl.program_id(0), tl.int64) * M + tl.arange(0, M)
-    bh = mine // N
-    first, count = segment(mine % N, T, offset, chunk_size)
-    return mine, mine < segments, bh // H, bh % H, first, count
-
-
-@triton.jit(do_not_specialize=VARYING)
-def gates_forward(
-    alpha, eta, theta, A_at, table_at, segments, H, T, N, offset, chunk_size,
-    alpha_b, alpha_t, alpha_h, eta_b, eta_t, eta_h, theta_b, theta_t, theta_h,
-    C: tl.constexpr, M: tl.constexpr,
-):  # fmt: skip
-    """M segments a program: A (C, C), and the table of b, a, e and D_n, each (C,)."""
-    mine, exists, b_, h, first, count = segments_of(segments, H, T, N, offset, chunk_size, M)
-    alpha += b_ * alpha_b + h * alpha_h + first * alpha_t
-    eta += b_ * eta_b + h * eta_h + first * eta_t
-    theta += b_ * theta_b + h * theta_h + first * theta_t
-    s = tl.arange(0, C)
-    step = tl.load(
-        theta[:, None] + s[None, :] * theta_t, mask=exists[:, None] & (s[None, :] < count[:, None]), other=0.0
-    ).to(tl.float32)
-    A_at += mine[:, None] * (C * C) + s[None, :]
-    table_at += mine * (4 * C)
-
-    S, W = tl.zeros((M, C), tl.float32), tl.zeros((M, C), tl.float32)
-    b, a, e = tl.full((M,), 1.0, tl.float32), tl.zeros((M,), tl.float32), tl.full((M,), 1.0, tl.float32)
-    for t in range(0, C):
-        real = exists & (t < count)
-        keep = 1 - tl.load(alpha + t * alpha_t, mask=real, other=0.0).to(tl.float32)
-        carry = tl.load(eta + t * eta_t, mask=real, other=1.0).to(tl.float32)
-        writes = real.to(tl.float32)
-        S = tl.where(s[None, :] == t, step, carry[:, None] * S)
-        W = keep[:, None] * W + writes[:, None] * S
-        b, e = keep * b, carry * e
-        a = keep * a + writes * e
-        tl.store(A_at + t * C, W, mask=exists[:, None])
-        tl.store(table_at + t, b, mask=exists)
-        tl.store(table_at + C + t, a, mask=exists)
-        tl.store(table_at + 2 * C + t, e, mask=exists)
-    tl.store(table_at[:, None] + 3 * C + s[None, :], S, mask=exists[:, None])
-
-
-@triton.jit(do_not_specialize=VARYING)
-def gates_backward(
-    alpha, eta, theta, A_at, table_at, dA_at, dtable_at, S_at, dalpha, deta, dtheta,
-    segments, H, T, N, offset, chunk_size,
-    alpha_b, alpha_t, alpha_h, eta_b, eta_t, eta_h, theta_b, theta_t, theta_h,
-    C: tl.constexpr, M: tl.constexpr,
-):  # fmt: skip
-    """From the gradients by A and the table to those by the gates, (B, T, H) contiguous; S_at is scratch like A."""
-    mine, exists, b_, h, first, count = segments_of(segments, H, T, N, offset, chunk_size, M)
-    alpha += b_ * alpha_b + h * alpha_h + first * alpha_t
-    eta += b_ * eta_b + h * eta_h + first * eta_t
-    theta += b_ * theta_b + h * theta_h + first * theta_t
-    s = tl.arange(0, C)
-    column = s[None, :]
-    step = tl.load(theta[:, None] + column * theta_t, mask=exists[:, None] & (column < count[:, None]), other=0.0).to(
-        tl.float32
-    )
-    inside = mine[:, None] * (C * C) + column
-    table = mine * (4 * C)
-
-    S = tl.zeros((M, C), tl.float32)
-    for t in range(0, C):
-        carry = tl.load(eta + t * eta_t, mask=exists & (t < count), other=1.0).to(tl.float32)
-        S = tl.where(column == t, step, carry[:, None] * S)
-        tl.store(S_at + inside + t * C, S, mask=exists[:, None])
-    tl.debug_barrier()  # other threads read what these wrote
-
-    dS = tl.load(dtable_at + table[:, None] + 3 * C + column, mask=exists[:, None], other=0.0)  # by D_n
-    dW = tl.zeros((M, C), tl.float32)
-    de = tl.load(dtable_at + table + 2 * C + C - 1, mask=exists, other=0.0)
-    da, db = tl.zeros((M,), tl.float32), tl.zeros((M,), tl.float32)
-    dstep = tl.zeros((M, C), tl.float32)
-    for i in range(0, C):
-        t = C - 1 - i
-        real, earlier = exists & (t < count), exists & (t > 0)
-        keep = 1 - tl.load(alpha + t * alpha_t, mask=real, other=0.0).to(tl.float32)
-        carry = tl.load(eta + t * eta_t, mask=real, other=1.0).to(tl.float32)
-        writes = real.to(tl.float32)
-        dW += tl.load(dA_at + inside + t * C, mask=exists[:, None] & (column <= t), other=0.0)
-        dS += writes[:, None] * dW
-        db += tl.load(dtable_at + table + t, mask=exists, other=0.0)
-        da += tl.load(dtable_at + table + C + t, mask=exists, other=0.0)
-        de += writes * da
-        dstep = tl.where(column == t, dS, dstep)
-        W_before = tl.load(A_at + inside + (t - 1) * C, mask=earlier[:, None], other=0.0)
-        S_before = tl.load(S_at + inside + (t - 1) * C, mask=earlier[:, None], other=0.0)
-        b_before = tl.load(table_at + table + t - 1, mask=earlier, other=1.0)
-        a_before = tl.load(table_at + table + C + t - 1, mask=earlier, other=0.0)
-        e_before = tl.load(table_at + table + 2 * C + t - 1, mask=earlier, other=1.0)
-        dkeep = tl.sum(dW * W_before, axis=1) + da * a_before + db * b_before
-        dcarry = tl.sum(dS * S_before, axis=1) + de * e_before
-        at = (b_ * T + first + t) * H + h
-        tl.store(dalpha + at, -dkeep, mask=real)
-        tl.store(deta + at, dcarry, mask=real)
-        dW = tl.where(column == t, 0.0, keep[:, None] * dW)
-        dS = tl.where(column == t, 0.0, carry[:, None] * dS)
-        db, da, de = keep * db, keep * da, carry * de
-    at = (b_[:, None] * T + first[:, None] + column) * H + h[:, None]
-    tl.store(dtheta + at, dstep, mask=exists[:, None] & (column < count[:, None]))

@@ -1,12 +1,12 @@
-"""What one layer of a memory does with a segment, and the gradients of it; equations and letters as in `chunkwise`.
+"""One layer of a memory over one segment, and its gradients; equations and letters as in `chunkwise`.
 
-Every tile has features for rows and tokens for columns, and a layer's matrix is kept as (out, in): a tensor core's
-rows are then features, of which there are more than tokens, and the state is its first operand, which comes from
-registers. So X stands for the X^T of `chunkwise`, W for W^T, and W X for X W. Names with a T are tiles turned back:
-(tokens, features).
+Every tile has features for rows and tokens for columns, and a layer's matrix is (out, in): the rows of a tensor core
+are then features, of which there are more than tokens, and the state is the first operand, which comes from registers.
+So X stands for the X^T of `chunkwise`, W for W^T, and W X for X W. A name with a T is a transposed tile: (tokens,
+features).
 
-In the gradients what is (C, C) is computed in both directions, not turned: Triton gets the transpose of a product wrong
-on Hopper.
+The gradients compute a (C, C) product in both directions instead of transposing it: Triton miscompiles the transpose of
+a product on Hopper.
 """
 
 import triton
@@ -16,19 +16,19 @@ from .triton_common import add_dot, dot, loaded_if, tile, turned
 
 
 @triton.jit
-def begun_at(V, init, init_at, chunk_start, start_at, c, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The weights at which segment c's surprises are taken: V + init, or where the call begins in mid-chunk its own."""
-    begun = V.to(tl.float32)
+def held_weights(V, init, init_at, chunk_start, start_at, c, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The weights held when segment c's chunk began: V + init, or `chunk_start` where the call begins in mid-chunk."""
+    held = V.to(tl.float32)
     if init is not None:
-        begun += tl.load(tile(init + init_at, ROWS, COLUMNS))
+        held += tl.load(tile(init + init_at, ROWS, COLUMNS))
     if chunk_start is not None:
         here = c == 0
-        begun = loaded_if(here, chunk_start + start_at, begun, ROWS, COLUMNS)
-    return begun
+        held = loaded_if(here, chunk_start + start_at, held, ROWS, COLUMNS)
+    return held
 
 
 @triton.jit
-def learn(v, s, xT, e, b_n, a_n, e_n, A_n, D_n, DOT: tl.constexpr, PRECISION: tl.constexpr):
+def update(v, s, xT, e, b_n, a_n, e_n, A_n, D_n, DOT: tl.constexpr, PRECISION: tl.constexpr):
     """Weights and momentum after a segment with keys xT (C, in) and errors e (out, C)."""
     v = add_dot(b_n * v + a_n * s, -A_n[None, :] * e, xT, DOT, PRECISION)
     s = add_dot(e_n * s, -D_n[None, :] * e, xT, DOT, PRECISION)
@@ -36,18 +36,18 @@ def learn(v, s, xT, e, b_n, a_n, e_n, A_n, D_n, DOT: tl.constexpr, PRECISION: tl
 
 
 @triton.jit
-def answer(q, xT, e, v, s, b, a, AT, DOT: tl.constexpr, PRECISION: tl.constexpr):
-    """Answers (out, C) to queries q (in, C) of a segment with keys xT (C, in), but for those of `init`."""
+def readout(q, xT, e, v, s, b, a, AT, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """Outputs (out, C) for the queries q (in, C) of a segment with keys xT (C, in), without the product of `init`."""
     q = q.to(DOT)
     y = b[None, :] * dot(v, q, DOT, PRECISION) + a[None, :] * dot(s, q, DOT, PRECISION)
     return add_dot(y, -e, AT * dot(xT, q, DOT, PRECISION), DOT, PRECISION)
 
 
 @triton.jit
-def answer_gradients(q, x, e, dy, v, s, init, init_at, b, a, A_at, DOT: tl.constexpr, PRECISION: tl.constexpr):
-    """From dy (out, C) to the gradients by q (in, C), x, e, b, a and A^T of `answer`, with what `init` answers.
+def readout_gradients(q, x, e, dy, v, s, init, init_at, b, a, A_at, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """The gradients by q (in, C), x, e, b, a and A^T of `readout`, from dy (out, C); dq has the product of `init` too.
 
-    q, x, e, dy, v and s are in DOT; A is at `A_at`, and read where it is needed: there are not registers for all.
+    q, x, e, dy, v and s are in DOT. A is read from `A_at` where it is needed, to save registers.
     """
     C: tl.constexpr = q.shape[1]
     by_v, by_s = dot(tl.trans(v), dy, DOT, PRECISION), dot(tl.trans(s), dy, DOT, PRECISION)
@@ -67,14 +67,14 @@ def answer_gradients(q, x, e, dy, v, s, init, init_at, b, a, A_at, DOT: tl.const
 
 @triton.jit
 def error_gradient(de, x, dv, ds, A_n, D_n, DOT: tl.constexpr, PRECISION: tl.constexpr):
-    """de with what comes back through `learn`, whose gradients by weights and momentum are dv and ds."""
+    """de and the gradient by e of `update`, from the gradients dv and ds by its weights and momentum."""
     de -= A_n[None, :] * dot(dv, x, DOT, PRECISION)
     return de - D_n[None, :] * dot(ds, x, DOT, PRECISION)
 
 
 @triton.jit
-def learn_gradients(x, e, v, s, dv, ds, A_n, D_n, DOT: tl.constexpr, PRECISION: tl.constexpr):
-    """From dv and ds, after a segment, to the gradients by x (in, C), b_n, a_n, e_n, A_n and D_n of `learn`."""
+def update_gradients(x, e, v, s, dv, ds, A_n, D_n, DOT: tl.constexpr, PRECISION: tl.constexpr):
+    """The gradients by x (in, C), b_n, a_n, e_n, A_n and D_n of `update`, from dv and ds after the segment."""
     by_v, by_s = dot(tl.trans(dv), e, DOT, PRECISION), dot(tl.trans(ds), e, DOT, PRECISION)
     dx = -(A_n[None, :] * by_v + D_n[None, :] * by_s)
     dA_n, dD_n = -tl.sum(x.to(tl.float32) * by_v, axis=0), -tl.sum(x.to(tl.float32) * by_s, axis=0)

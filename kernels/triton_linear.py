@@ -1,36 +1,31 @@
-"""Triton kernels of a memory of one matrix; equations and letters as in `chunkwise`, tiles as in `triton_layer`, the
-shape of the work and what is carried as in `triton_deep`.
+"""Triton kernels of a memory of one matrix; equations and letters as in `chunkwise`, tiles as in `triton_layer`.
 
-A state is a packed row of float32: V (DP, DP), then S, both (out, in). Their rows never meet before the answers, nor do
-those of their gradients, so what walks may give each block of VP rows to a program of its own.
+Forgetting leads to `init`: the kernels carry V = W - init, which forgets towards zero. In the paper init is zero. A
+state is a packed row of float32: V (DP, DP), then S, both (out, in). Rows of V and S do not meet before the readout,
+nor do rows of their gradients, so a pass through the segments in order may give each block of VP rows to a program.
 """
 
 import triton
 import triton.language as tl
 
+from . import triton_layer as layer
 from .triton_common import (
     VARYING,
     add_dot,
-    add_left_gradients,
+    add_update_gate_gradients,
     dot,
-    gradient_after,
-    items_of,
-    keep,
-    kept,
-    left_by,
     load_rows,
+    load_tile,
     loaded_if,
-    part_of,
     saved_at,
     segment,
-    sequence_of,
-    state_before,
     store_columns,
     store_gate_gradients,
+    store_tile,
     tile,
     turned,
+    update_gates,
 )
-from .triton_layer import answer, answer_gradients, begun_at, error_gradient, learn, learn_gradients
 
 
 @triton.jit(do_not_specialize=VARYING)
@@ -38,10 +33,10 @@ def forward(
     q, k, v, y, A_at, table_at, start, chunk_start, init, saved, each, final,
     H, T, N, offset, chunk_size, group, begin, end, slots,
     q_b, q_t, q_h, k_b, k_t, k_h, v_b, v_t, v_h,
-    D: tl.constexpr, DP: tl.constexpr, VP: tl.constexpr, C: tl.constexpr,
+    D: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr, VP: tl.constexpr, C: tl.constexpr,
     SHARED: tl.constexpr, READS: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """As `triton_deep.forward`; program_id(0) counts blocks of rows quickest."""
+    """As `triton_deep.forward`, in blocks of VP rows, which program_id(0) counts quickest; EP is not used."""
     WEIGHTS: tl.constexpr = DP * DP
     STATE: tl.constexpr = 2 * WEIGHTS
     feature, bh = block_of_rows(DP, VP)
@@ -73,29 +68,29 @@ def forward(
             first, count = segment(c, T, offset, chunk_size)
             keysT = load_rows(k, first, count, k_t, D, C, DP)
             values = tl.trans(load_rows(v, first, count, v_t, D - feature, C, VP))
-            begun = V
+            held = V
             if init is not None:
-                begun = V + I
+                held = V + I
             if chunk_start is not None:
                 here, at = c == 0, chunk_start + bh * WEIGHTS + feature * DP
-                begun = loaded_if(here, at, begun, VP, DP)
+                held = loaded_if(here, at, held, VP, DP)
             if final is not None:
                 if c == N - 1:
-                    tl.store(tile(final + bh * (STATE + WEIGHTS) + STATE + feature * DP, VP, DP), begun)
-            e = 2 * (dot(begun, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
+                    tl.store(tile(final + bh * (STATE + WEIGHTS) + STATE + feature * DP, VP, DP), held)
+            e = 2 * (dot(held, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
             if READS:
                 table = table_at + (bh * N + c) * 4 * C + lane
                 b, a = tl.load(table), tl.load(table + C)
                 AT = tl.load(turned(A_at + (bh * N + c) * C * C, C, C))
                 query = tl.trans(load_rows(q, first, count, q_t, D, C, DP))
-                out = answer(query, keysT, e, V, S, b, a, AT, DOT, PRECISION)
+                out = layer.readout(query, keysT, e, V, S, b, a, AT, DOT, PRECISION)
                 if init is not None:
                     out = add_dot(out, I, query, DOT, PRECISION)
                 store_columns(y, out, first, count, H * D, D - feature, C, VP)
             else:
                 store_state(each + c * STATE, V, S, VP, DP)
-            b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
-            V, S = learn(V, S, keysT, e, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
+            b_n, a_n, e_n, A_n, D_n = update_gates(table_at, A_at, bh * N + c, C)
+            V, S = layer.update(V, S, keysT, e, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
 
     if not READS:
         if end < N:
@@ -106,13 +101,14 @@ def forward(
 
 
 @triton.jit(do_not_specialize=VARYING)
-def answers(
+def readout(
     q, k, v, y, A_at, table_at, chunk_start, init, each,
     H, T, N, offset, chunk_size, begin, end, slots,
     q_b, q_t, q_h, k_b, k_t, k_h, v_b, v_t, v_h,
-    D: tl.constexpr, DP: tl.constexpr, VP: tl.constexpr, C: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    D: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr, VP: tl.constexpr, C: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """As `triton_deep.answers`; program_id(0) counts blocks of rows quickest."""
+    """As `triton_deep.readout`, in blocks of VP rows, which program_id(0) counts quickest; EP is not used."""
     WEIGHTS: tl.constexpr = DP * DP
     feature, pid = block_of_rows(DP, VP)
     bh, c = pid // (end - begin), begin + pid % (end - begin)
@@ -122,13 +118,13 @@ def answers(
     table = table_at + (bh * N + c) * 4 * C + tl.arange(0, C)
     keysT = load_rows(k + b_ * k_b + h * k_h, first, count, k_t, D, C, DP)
     values = tl.trans(load_rows(v + b_ * v_b + h * v_h + feature, first, count, v_t, D - feature, C, VP))
-    V = kept(state, VP, DP)
+    V = load_tile(state, VP, DP)
     init_at, start_at = h * WEIGHTS + feature * DP, bh * WEIGHTS + feature * DP
-    begun = begun_at(V, init, init_at, chunk_start, start_at, c, VP, DP)
-    e = 2 * (dot(begun, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
+    held = layer.held_weights(V, init, init_at, chunk_start, start_at, c, VP, DP)
+    e = 2 * (dot(held, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
     query = tl.trans(load_rows(q + b_ * q_b + h * q_h, first, count, q_t, D, C, DP))
-    out = answer(
-        query, keysT, e, V, kept(state + WEIGHTS, VP, DP), tl.load(table), tl.load(table + C),
+    out = layer.readout(
+        query, keysT, e, V, load_tile(state + WEIGHTS, VP, DP), tl.load(table), tl.load(table + C),
         tl.load(turned(A_at + (bh * N + c) * C * C, C, C)), DOT, PRECISION,
     )  # fmt: skip
     if init is not None:
@@ -136,146 +132,129 @@ def answers(
     store_columns(y + (b_ * T * H + h) * D + feature, out, first, count, H * D, D - feature, C, VP)
 
 
-def slot_size(width: int, _hidden: int, lanes: int) -> int:
-    """As `triton_deep.slot_size`."""
+# The phases of `triton_backward.backward`, each for one segment. A segment's slot of the scratch holds V, S, dV and dS,
+# then tiles (DP, C).
+E, DE, DKEYS = (tl.constexpr(i) for i in range(3))
+
+
+def slot_size(width: int, lanes: int) -> int:
+    """Numbers that the phases keep of a segment."""
     return 4 * width * width + 3 * width * lanes
 
 
-@triton.jit(do_not_specialize=VARYING)
-def backward(
-    q, k, v, A_at, table_at, start, chunk_start, init, saved, dy, dfinal,
-    dq, dk, dv, dA_at, dtable_at, dstart, dchunk_start, dinit, scratch, carry,
-    BH, H, T, N, offset, chunk_size, group, part, begin, end, slots, programs,
-    q_b, q_t, q_h, k_b, k_t, k_h, v_b, v_t, v_h, dy_b, dy_t, dy_h,
-    D: tl.constexpr, DP: tl.constexpr, VP: tl.constexpr, C: tl.constexpr,
-    SLOT: tl.constexpr, SHARED: tl.constexpr, PHASE: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+@triton.jit
+def states(
+    state, seq, seg, D: tl.constexpr, DP: tl.constexpr, C: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """As `triton_deep.backward`; the walk alone may take blocks of VP rows, which program_id(0) counts quickest."""
-    WEIGHTS: tl.constexpr = DP * DP
-    STATE: tl.constexpr = 2 * WEIGHTS
+    """The state after a segment, from the state before it."""
+    V, S = state
+    b_n, a_n, e_n, A_n, D_n = update_gates(seq.table, seq.A, seg.number, C)
+    keysT = load_rows(seq.k, seg.first, seg.count, seq.k_t, D, C, DP)
+    values = tl.trans(load_rows(seq.v, seg.first, seg.count, seq.v_t, D, C, DP))
+    held = layer.held_weights(V, seq.init, seq.init_at, seq.chunk_start, seq.start_at, seg.c, DP, DP)
+    e = 2 * (dot(held, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
+    return layer.update(V, S, keysT, e, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
+
+
+@triton.jit
+def before(
+    seq, seg, D: tl.constexpr, DP: tl.constexpr, C: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """What does not depend on the gradients of the state after the segment: dq, and parts of the other gradients."""
     TOKENS: tl.constexpr = DP * C
-    feature, pid = block_of_rows(DP, VP)
-    lane = tl.arange(0, C)
-    parts, items, each = items_of(BH, begin, end, part, PHASE)
-    for item in range(pid, items, programs):
-        bh, b_, h, last_part, own = sequence_of(item, parts, pid, H, PHASE)
-        q_at, k_at, v_at = q + b_ * q_b + h * q_h, k + b_ * k_b + h * k_h, v + b_ * v_b + h * v_h
-        dy_at, row = dy + b_ * dy_b + h * dy_h, (b_ * T * H + h) * D
-        init_at, start_at = h * WEIGHTS, bh * WEIGHTS
-        for i in range(0, each):
-            first_segment, last_segment, slot_0 = part_of(
-                last_part - i, begin, end, part, scratch, own, slots, SLOT, PHASE
-            )
+    first, count, tokens = seg.first, seg.count, seg.slot + 4 * DP * DP
+    V, S = load_tile(seg.slot, DP, DP).to(DOT), load_tile(seg.slot + DP * DP, DP, DP).to(DOT)
+    held = layer.held_weights(V, seq.init, seq.init_at, seq.chunk_start, seq.start_at, seg.c, DP, DP)
+    keys = tl.trans(load_rows(seq.k, first, count, seq.k_t, D, C, DP)).to(DOT)
+    values = tl.trans(load_rows(seq.v, first, count, seq.v_t, D, C, DP))
+    e = (2 * (dot(held, keys, DOT, PRECISION) - values.to(tl.float32))).to(DOT)
+    store_tile(tokens + E * TOKENS, e, DP, C)
+    query = tl.trans(load_rows(seq.q, first, count, seq.q_t, D, C, DP)).to(DOT)
+    dout = tl.trans(load_rows(seq.dy, first, count, seq.dy_t, D, C, DP)).to(DOT)
+    table = seq.table + seg.number * 4 * C + tl.arange(0, C)
+    dquery, dkeys, de, db, da, dAT = layer.readout_gradients(
+        query, keys, e, dout, V, S, seq.init, seq.init_at, tl.load(table), tl.load(table + C),
+        seq.A + seg.number * C * C, DOT, PRECISION,
+    )  # fmt: skip
+    store_columns(seq.dq, dquery, first, count, seq.row, D, C, DP)
+    store_tile(tokens + DE * TOKENS, de, DP, C)
+    store_tile(tokens + DKEYS * TOKENS, dkeys, DP, C)
+    store_gate_gradients(seq.dtable, seq.dA, seg.number, db, da, dAT, C)
 
-            if PHASE == "all" or PHASE == "states":
-                at, known = state_before(saved, start, bh, h, first_segment // group, N, group, STATE, SHARED)
-                V, S = load_state(at, known, DP, DP)
-                store_state(slot_0 + first_segment * SLOT, V, S, DP, DP)
-                for c in range(first_segment, last_segment - 1):
-                    first, count = segment(c, T, offset, chunk_size)
-                    b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
-                    keysT = load_rows(k_at, first, count, k_t, D, C, DP)
-                    values = tl.trans(load_rows(v_at, first, count, v_t, D, C, DP))
-                    begun = begun_at(V, init, init_at, chunk_start, start_at, c, DP, DP)
-                    e = 2 * (dot(begun, tl.trans(keysT), DOT, PRECISION) - values.to(tl.float32))
-                    V, S = learn(V, S, keysT, e, b_n, a_n, e_n, A_n, D_n, DOT, PRECISION)
-                    store_state(slot_0 + (c + 1) * SLOT, V, S, DP, DP)
-            if PHASE == "all":
-                tl.debug_barrier()  # other threads read what these wrote
 
-            if PHASE == "all" or PHASE == "before":
-                for c in range(first_segment, last_segment):
-                    slot = slot_0 + c * SLOT
-                    tokens = slot + 2 * STATE
-                    first, count = segment(c, T, offset, chunk_size)
-                    V_, S_ = kept(slot, DP, DP).to(DOT), kept(slot + WEIGHTS, DP, DP).to(DOT)
-                    begun = begun_at(V_, init, init_at, chunk_start, start_at, c, DP, DP)
-                    keys = tl.trans(load_rows(k_at, first, count, k_t, D, C, DP)).to(DOT)
-                    values = tl.trans(load_rows(v_at, first, count, v_t, D, C, DP))
-                    e = (2 * (dot(begun, keys, DOT, PRECISION) - values.to(tl.float32))).to(DOT)
-                    keep(tokens, e, DP, C)
-                    query = tl.trans(load_rows(q_at, first, count, q_t, D, C, DP)).to(DOT)
-                    dout = tl.trans(load_rows(dy_at, first, count, dy_t, D, C, DP)).to(DOT)
-                    table = table_at + (bh * N + c) * 4 * C + lane
-                    dquery, dkeys, de, db, da, dAT = answer_gradients(
-                        query, keys, e, dout, V_, S_, init, init_at, tl.load(table), tl.load(table + C),
-                        A_at + (bh * N + c) * C * C, DOT, PRECISION,
-                    )  # fmt: skip
-                    store_columns(dq + row, dquery, first, count, H * D, D, C, DP)
-                    keep(tokens + TOKENS, de, DP, C)
-                    keep(tokens + 2 * TOKENS, dkeys, DP, C)
-                    store_gate_gradients(dtable_at, dA_at, bh * N + c, db, da, dAT, C)
-            if PHASE == "all":
-                tl.debug_barrier()
+@triton.jit
+def reverse_scan(
+    dstate, feature, seq, seg, D: tl.constexpr, DP: tl.constexpr, VP: tl.constexpr, C: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The gradients by VP rows of the state before a segment, from those after it, and dv of as many features."""
+    STATE: tl.constexpr = 2 * DP * DP
+    dV, dS = dstate
+    first, count, slot = seg.first, seg.count, seg.slot + feature * DP
+    errors = seg.slot + 2 * STATE + DE * DP * C + feature * C
+    table = seq.table + seg.number * 4 * C + tl.arange(0, C)
+    b, a = tl.load(table), tl.load(table + C)
+    b_n, a_n, e_n, A_n, D_n = update_gates(seq.table, seq.A, seg.number, C)
+    de = load_tile(errors, VP, C).to(tl.float32)
+    keysT = load_rows(seq.k, first, count, seq.k_t, D, C, DP)
+    queryT = load_rows(seq.q, first, count, seq.q_t, D, C, DP)
+    dout = tl.trans(load_rows(seq.dy + feature, first, count, seq.dy_t, D - feature, C, VP)).to(tl.float32)
+    store_state(slot + STATE, dV, dS, VP, DP)
+    de = layer.error_gradient(de, tl.trans(keysT), dV, dS, A_n, D_n, DOT, PRECISION)
+    store_columns(seq.dv + feature, -2 * de, first, count, seq.row, D - feature, C, VP)
+    de = (2 * de).to(DOT)
+    store_tile(errors, de, VP, C)
+    dS = add_dot(e_n * dS + a_n * dV, a[None, :] * dout, queryT, DOT, PRECISION)
+    dV = add_dot(b_n * dV, b[None, :] * dout, queryT, DOT, PRECISION)
+    dheld = dot(de, keysT, DOT, PRECISION)
+    if seq.dfinal is not None:
+        dheld += tl.load(tile(seq.dfinal + STATE + feature * DP, VP, DP), mask=seg.last, other=0.0)
+    if seq.chunk_start is not None:
+        here = seg.c == 0
+        tl.store(tile(seq.dchunk_start + feature * DP, VP, DP), dheld, mask=here)
+        dheld = tl.where(here, 0.0, dheld)
+    dV += dheld
+    if seq.init is not None:
+        tl.debug_barrier()  # the segment after this one wrote there
+        to = tile(seq.dinit + feature * DP, VP, DP)
+        tl.store(to, tl.load(to) + add_dot(dheld, dout, queryT, DOT, PRECISION))
+    return dV, dS
 
-            if PHASE == "all" or PHASE == "walk":
-                carried = carry + own * STATE
-                at, known = gradient_after(carried, dfinal, bh, last_segment, N, STATE, STATE + WEIGHTS)
-                dV, dS = load_state(at + feature * DP, known, VP, DP)
-                # Alone, it loads a segment while it walks one, but where a barrier stands in the loop: for `init`.
-                for j in tl.range(0, last_segment - first_segment, num_stages=2 if PHASE == "walk" else 1):
-                    c = last_segment - 1 - j
-                    slot = slot_0 + c * SLOT + feature * DP
-                    tokens = slot_0 + c * SLOT + 2 * STATE + TOKENS + feature * C
-                    first, count = segment(c, T, offset, chunk_size)
-                    table = table_at + (bh * N + c) * 4 * C + lane
-                    b, a = tl.load(table), tl.load(table + C)
-                    b_n, a_n, e_n, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
-                    de = kept(tokens, VP, C).to(tl.float32)
-                    keysT = load_rows(k_at, first, count, k_t, D, C, DP)
-                    queryT = load_rows(q_at, first, count, q_t, D, C, DP)
-                    dout = tl.trans(load_rows(dy_at + feature, first, count, dy_t, D - feature, C, VP)).to(tl.float32)
-                    store_state(slot + STATE, dV, dS, VP, DP)
-                    de = error_gradient(de, tl.trans(keysT), dV, dS, A_n, D_n, DOT, PRECISION)
-                    store_columns(dv + row + feature, -2 * de, first, count, H * D, D - feature, C, VP)
-                    de = (2 * de).to(DOT)
-                    keep(tokens, de, VP, C)
-                    dS = add_dot(e_n * dS + a_n * dV, a[None, :] * dout, queryT, DOT, PRECISION)
-                    dV = add_dot(b_n * dV, b[None, :] * dout, queryT, DOT, PRECISION)
-                    dbegun = dot(de, keysT, DOT, PRECISION)
-                    if dfinal is not None:
-                        at = dfinal + bh * (STATE + WEIGHTS) + STATE + feature * DP
-                        dbegun += tl.load(tile(at, VP, DP), mask=c == N - 1, other=0.0)
-                    if chunk_start is not None:
-                        here = c == 0
-                        tl.store(tile(dchunk_start + start_at + feature * DP, VP, DP), dbegun, mask=here)
-                        dbegun = tl.where(here, 0.0, dbegun)
-                    dV += dbegun
-                    if init is not None:
-                        tl.debug_barrier()  # the segment after this one wrote there
-                        to = tile(dinit + own * WEIGHTS + feature * DP, VP, DP)
-                        tl.store(to, tl.load(to) + add_dot(dbegun, dout, queryT, DOT, PRECISION))
-                if first_segment > 0:
-                    store_state(carried + feature * DP, dV, dS, VP, DP)
-                elif start is not None:
-                    to = dstart + (own if SHARED else bh) * STATE + feature * DP
-                    if SHARED:
-                        dV += tl.load(tile(to, VP, DP))
-                    tl.store(tile(to, VP, DP), dV)
-                    if not SHARED:
-                        tl.store(tile(to + WEIGHTS, VP, DP), dS)
-            if PHASE == "all":
-                tl.debug_barrier()
 
-            if PHASE == "all" or PHASE == "after":
-                for c in range(first_segment, last_segment):
-                    slot = slot_0 + c * SLOT
-                    tokens = slot + 2 * STATE
-                    first, count = segment(c, T, offset, chunk_size)
-                    _, _, _, A_n, D_n = left_by(table_at, A_at, bh * N + c, C)
-                    keys = tl.trans(load_rows(k_at, first, count, k_t, D, C, DP)).to(DOT)
-                    V_, S_ = kept(slot, DP, DP), kept(slot + WEIGHTS, DP, DP)
-                    dV_, dS_ = kept(slot + STATE, DP, DP).to(DOT), kept(slot + STATE + WEIGHTS, DP, DP).to(DOT)
-                    dkeys, db_n, da_n, de_n, dA_n, dD_n = learn_gradients(
-                        keys, kept(tokens, DP, C).to(DOT), V_, S_, dV_, dS_, A_n, D_n, DOT, PRECISION
-                    )
-                    add_left_gradients(dtable_at, dA_at, bh * N + c, db_n, da_n, de_n, dA_n, dD_n, C)
-                    begun = begun_at(V_, init, init_at, chunk_start, start_at, c, DP, DP)
-                    dkeys += kept(tokens + 2 * TOKENS, DP, C).to(tl.float32)
-                    dkeys = add_dot(dkeys, tl.trans(begun.to(DOT)), kept(tokens + TOKENS, DP, C), DOT, PRECISION)
-                    store_columns(dk + row, dkeys, first, count, H * D, D, C, DP)
-            if PHASE == "all":
-                tl.debug_barrier()  # the scratch is written anew
+@triton.jit
+def after(
+    seq, seg, D: tl.constexpr, DP: tl.constexpr, C: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """What depends on the gradients of the state after the segment: dk, and the gradients by the update's gates."""
+    WEIGHTS: tl.constexpr = DP * DP
+    TOKENS: tl.constexpr = DP * C
+    first, count, tokens = seg.first, seg.count, seg.slot + 4 * WEIGHTS
+    _, _, _, A_n, D_n = update_gates(seq.table, seq.A, seg.number, C)
+    keys = tl.trans(load_rows(seq.k, first, count, seq.k_t, D, C, DP)).to(DOT)
+    V, S = load_tile(seg.slot, DP, DP), load_tile(seg.slot + WEIGHTS, DP, DP)
+    dV, dS = load_tile(seg.slot + 2 * WEIGHTS, DP, DP).to(DOT), load_tile(seg.slot + 3 * WEIGHTS, DP, DP).to(DOT)
+    dkeys, db_n, da_n, de_n, dA_n, dD_n = layer.update_gradients(
+        keys, load_tile(tokens + E * TOKENS, DP, C).to(DOT), V, S, dV, dS, A_n, D_n, DOT, PRECISION
+    )
+    add_update_gate_gradients(seq.dtable, seq.dA, seg.number, db_n, da_n, de_n, dA_n, dD_n, C)
+    held = layer.held_weights(V, seq.init, seq.init_at, seq.chunk_start, seq.start_at, seg.c, DP, DP)
+    dkeys += load_tile(tokens + DKEYS * TOKENS, DP, C).to(tl.float32)
+    dkeys = add_dot(dkeys, tl.trans(held.to(DOT)), load_tile(tokens + DE * TOKENS, DP, C), DOT, PRECISION)
+    store_columns(seq.dk, dkeys, first, count, seq.row, D, C, DP)
+
+
+@triton.jit
+def add_start_gradient(to, dstate, SHARED: tl.constexpr, DP: tl.constexpr, VP: tl.constexpr):
+    """Write the gradient by the state that the call began with; where the batch shares it, add that by V alone."""
+    dV, dS = dstate
+    if SHARED:
+        dV += tl.load(tile(to, VP, DP))
+    tl.store(tile(to, VP, DP), dV)
+    if not SHARED:
+        tl.store(tile(to + DP * DP, VP, DP), dS)
 
 
 @triton.jit
@@ -287,8 +266,8 @@ def load_state(at, known, ROWS: tl.constexpr, DP: tl.constexpr):
 
 @triton.jit
 def store_state(at, V, S, ROWS: tl.constexpr, DP: tl.constexpr):
-    keep(at, V, ROWS, DP)
-    keep(at + DP * DP, S, ROWS, DP)
+    store_tile(at, V, ROWS, DP)
+    store_tile(at + DP * DP, S, ROWS, DP)
 
 
 @triton.jit

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +26,7 @@ from titans_ts.kernels import memory_scan
 
 triton = pytest.importorskip("triton", reason="needs the package triton")
 
-from titans_ts.kernels import triton_common, triton_scan  # noqa: E402
+from titans_ts.kernels import triton_gates, triton_launch, triton_scan  # noqa: E402
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="experiments/gpu_check.py has the kernels on a GPU")
 
@@ -46,7 +46,7 @@ GATES = ("alpha", "eta", "theta")
 GROUPS = ("weights", "momentum", "chunk_start")
 
 # Of a launch, what the interpreter can show: not its warps and stages.
-Launch = partial(triton_scan.Launch, warps=4, backward_warps=4)
+Launch = partial(triton_launch.Launch, warps=4, backward_warps=4)
 
 depths = pytest.mark.parametrize("depth", [1, 2])
 decays = pytest.mark.parametrize("decay_to", ["zero", "init"])
@@ -167,7 +167,7 @@ def test_equals_the_reference_for_more_samples_than_programs(
     decay_to: str, depth: int, make: Callable[..., Inputs], check: Check
 ) -> None:
     B, H = 3, 2
-    assert triton_scan._resident(torch.device("cpu"), Launch()) < B * H
+    assert triton_launch.resident(torch.device("cpu"), Launch()) < B * H
     check(make(B=B, H=H, T=5, depth=depth), chunk_size=8, decay_to=decay_to)
 
 
@@ -288,13 +288,11 @@ def test_tables_of_gates_and_their_gradients_are_those_of_the_products(ends: tup
     assert programs * together > segments  # the last program has fewer
     sizes = (segments, H, T, len(lengths), offset, chunk_size, *(s for gate in gates for s in gate.stride()))
     A, table = torch.empty(segments, C, C), torch.empty(segments, 4, C)
-    triton_common.gates_forward[(programs,)](*gates, A, table, *sizes, C=C, M=together)
+    triton_gates.gates_forward[(programs,)](*gates, A, table, *sizes, C=C, M=together)
     dA, dtable, scratch = random(segments, C, C), random(segments, 4, C), torch.empty(segments, C, C)
     dtable[:, 2, :-1] = 0  # of what is left of the momentum, only the last is used
     gradients = [torch.empty_like(gate) for gate in gates]
-    triton_common.gates_backward[(programs,)](
-        *gates, A, table, dA, dtable, scratch, *gradients, *sizes, C=C, M=together
-    )
+    triton_gates.gates_backward[(programs,)](*gates, A, table, dA, dtable, scratch, *gradients, *sizes, C=C, M=together)
 
     leaves = [gate.double().requires_grad_() for gate in gates]
     exact = [
@@ -535,11 +533,11 @@ class CotangentOf(torch.autograd.Function):
 @depths
 @pytest.mark.parametrize("launch", [Launch(), Launch(split=True, group=1), Launch(apart=True, group=1)], ids=str)
 def test_outputs_poisoned_before_the_kernels_come_out_the_same(
-    launch: triton_scan.Launch, depth: int, make: Callable[..., Inputs], request: pytest.FixtureRequest
+    launch: triton_launch.Launch, depth: int, make: Callable[..., Inputs], request: pytest.FixtureRequest
 ) -> None:
     inputs = make(T=9, D=7, depth=depth, offset=2)
     options = {"chunk_size": 8, "decay_to": "init"}
-    with triton_scan.forced(launch):
+    with triton_launch.forced(launch):
         expected = everything(inputs, **options)
         request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
         torch.use_deterministic_algorithms(True)
@@ -562,11 +560,11 @@ def test_every_launch_computes_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inputs = make(T=11, D=17, depth=depth, offset=offset)
-    monkeypatch.setattr(triton_scan, "WIDE", 16)  # rows of a block that answers
+    monkeypatch.setattr(triton_launch, "WIDE", 16)  # rows of a block that answers
     expected = everything(inputs, chunk_size=4, decay_to=decay_to)
     apart = (Launch(group=group, split=group == 1, apart=True, block=16) for group in (1, 2))
     for launch in (Launch(group=1, block=16), Launch(group=2), *apart):
-        with triton_scan.forced(launch):
+        with triton_launch.forced(launch):
             values = everything(inputs, chunk_size=4, decay_to=decay_to)
         assert_equal(values, expected, tolerance=ROUNDING, smallest_scale=SMALLEST_SCALE)
 
@@ -578,14 +576,21 @@ def test_a_small_scratch_changes_no_bit(
 ) -> None:
     inputs = make(T=27, D=7, depth=depth, offset=2)
     options = {"chunk_size": 4, "decay_to": "init"}
-    with triton_scan.forced(Launch(group=2, split=True, apart=True)):
+    with triton_launch.forced(Launch(group=2, split=True, apart=True)):
         expected = everything(inputs, **options)
-        monkeypatch.setattr(triton_scan, "SCRATCH", 1)
+        monkeypatch.setattr(triton_launch, "SCRATCH", 1)
         parts: list[tuple[str, int, int, int]] = []
-        phases = triton_scan._phases
-        monkeypatch.setattr(triton_scan, "_phases", lambda *x: [parts.append(phase) or phase for phase in phases(*x)])  # type: ignore[func-returns-value]
+        phases = triton_launch.Plan.phases
+
+        def noted(plan: triton_launch.Plan, slots: int) -> Iterator[tuple[str, int, int, int]]:
+            for phase in phases(plan, slots):
+                parts.append(phase)
+                yield phase
+
+        monkeypatch.setattr(triton_launch.Plan, "phases", noted)
         values = everything(inputs, **options)
-    assert [(begin, end) for phase, begin, end, _ in parts if phase == "walk"] == [(6, 8), (4, 6), (2, 4), (0, 2)]
+    scans = [(begin, end) for phase, begin, end, _ in parts if phase == "reverse_scan"]
+    assert scans == [(6, 8), (4, 6), (2, 4), (0, 2)]
     assert_same_bits(values, expected)
 
 
@@ -646,7 +651,7 @@ def test_a_call_on_a_gpu_is_traced_whole_to_the_kernel(depth: int, monkeypatch: 
             assert isinstance(y, Tensor)
             return y
 
-    monkeypatch.setattr(triton_scan, "_shared_memory", lambda _: 227 * 1024)
+    monkeypatch.setattr(triton_launch, "shared_memory_of", lambda _: 227 * 1024)
     B, T, H, D = 2, 40, 2, 16
     with FakeTensorMode(), torch.device("cuda"):
         sequences = tuple(torch.empty(B, T, H, D, dtype=torch.bfloat16) for _ in range(3))
@@ -708,7 +713,7 @@ def test_refuses_what_the_kernels_do_not_take(problem: dict[str, Any], words: st
 
 
 def test_refuses_a_cpu_without_the_interpreter(make: Callable[..., Inputs], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_scan, "INTERPRETED", False)
+    monkeypatch.setattr(triton_launch, "INTERPRETED", False)
     with pytest.raises(ValueError, match=r"`backend='triton'` needs a GPU, or TRITON_INTERPRET=1 .*; `q` is on cpu"):
         memory_scan(**make(), chunk_size=4, backend="triton")
 
@@ -731,14 +736,14 @@ def test_refuses_a_cpu_without_the_interpreter(make: Callable[..., Inputs], monk
 def test_small_shared_memory_is_refused(
     depth: int, dtype: torch.dtype, kib: int, width: int, fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(triton_scan, "_shared_memory", lambda device: kib << 10)
+    monkeypatch.setattr(triton_launch, "shared_memory_of", lambda device: kib << 10)
     q = SimpleNamespace(device=torch.device("cuda", 0), dtype=dtype)
-    refused = triton_scan.refusal(q, (torch.empty(1, width, width),) * depth, 16)  # type: ignore[arg-type]
+    refused = triton_launch.refusal(q, (torch.empty(1, width, width),) * depth, 16)  # type: ignore[arg-type]
     if fits:
         assert refused is None
     else:
         assert refused == (
-            f"takes layers up to {triton_scan.WIDEST[depth] // 2} wide on this GPU, whose shared memory is small, "
+            f"takes layers up to {triton_launch.WIDEST[depth] // 2} wide on this GPU, whose shared memory is small, "
             f"got {width}"
         )
 
@@ -757,7 +762,7 @@ def test_small_shared_memory_is_refused(
 def test_products_of_four_warps_are_avoided_on_hopper(
     before: str | None,
     capability: tuple[int, int],
-    launch: triton_scan.Launch,
+    launch: triton_launch.Launch,
     safe: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -765,7 +770,7 @@ def test_products_of_four_warps_are_avoided_on_hopper(
     monkeypatch.delenv("DISABLE_MMA_V3", raising=False)
     if before is not None:
         monkeypatch.setenv("DISABLE_MMA_V3", before)
-    with triton_scan._safe_products(torch.device("cuda", 0), launch) as options:
+    with triton_launch.safe_products(torch.device("cuda", 0), launch) as options:
         assert os.environ.get("DISABLE_MMA_V3") == ("1" if safe else before)
         assert options == ({"ptx_options": "-O1"} if safe else {})
     assert os.environ.get("DISABLE_MMA_V3") == before

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs the p
 KIB = 1024
 MOST = {80: 163 * KIB, 86: 99 * KIB, 90: 227 * KIB}  # by compute capability
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-PHASES = ("states", "before", "walk", "after")
+PHASES = ("states", "before", "reverse_scan", "after")
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ SAMPLE = [
     Case("forward", 1, "bfloat16", 128, 64, 80, full=True),
     Case("forward", 1, "float16", 64, 32, 80),
     Case("forward", 1, "bfloat16", 64, 64, 90, split=True),
-    Case("answers", 1, "bfloat16", 128, 64, 80, full=True, split=True),
+    Case("readout", 1, "bfloat16", 128, 64, 80, full=True, split=True),
     Case("backward all", 1, "float32", 16, 16, 86),
     Case("backward all", 1, "float16", 32, 32, 80, full=True),
     *(Case(f"backward {phase}", 1, "bfloat16", 64, 16, 90, split=True) for phase in PHASES),
-    Case("backward walk", 1, "float32", 64, 64, 86, full=True, split=True),
+    Case("backward reverse_scan", 1, "float32", 64, 64, 86, full=True, split=True),
     Case("forward", 2, "float32", 16, 16, 86),
     Case("forward", 2, "bfloat16", 64, 64, 90),
     Case("forward", 2, "bfloat16", 64, 64, 86, full=True),
     Case("forward", 2, "float16", 32, 16, 80),
-    Case("answers", 2, "bfloat16", 64, 64, 86, full=True, split=True),
+    Case("readout", 2, "bfloat16", 64, 64, 86, full=True, split=True),
     Case("backward all", 2, "bfloat16", 32, 16, 90),
     Case("backward all", 2, "float16", 16, 16, 80),
     *(Case(f"backward {phase}", 2, "bfloat16", 64, 16, 90, split=True) for phase in PHASES),
@@ -78,7 +78,7 @@ GRID = [
     Case(kernel, depth, dtype, D, chunk_size, capability, full, kernel not in ("forward", "backward all"))
     for capability, depth, D, chunk_size, dtype, full, kernel in product(
         MOST, (1, 2), (16, 32, 64, 128), (16, 32, 64), ("float32", "bfloat16", "float16"), (False, True),
-        ("forward", "answers", "backward all", *(f"backward {phase}" for phase in PHASES)),
+        ("forward", "readout", "backward all", *(f"backward {phase}" for phase in PHASES)),
     )
     if depth == 1 or D <= 64
 ]  # fmt: skip
@@ -100,10 +100,10 @@ def test_fits_the_shared_memory(case: Case, sample: dict[Case, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", sorted(MOST))
 def test_the_whole_domain_fits_the_shared_memory(capability: int, tmp_path: Path) -> None:
-    from titans_ts.kernels import triton_scan
+    from titans_ts.kernels import triton_launch
 
     def refused(case: Case) -> bool:
-        return triton_scan.shared_memory(case.depth, case.D, getattr(torch, case.dtype)) > MOST[capability]
+        return triton_launch.shared_memory(case.depth, case.D, getattr(torch, case.dtype)) > MOST[capability]
 
     cases = [case for case in GRID if case.capability == capability and not refused(case)]
     used = apart("shared_memory", cases, tmp_path)
@@ -115,7 +115,7 @@ def test_ten_lengths_compile_once(tmp_path: Path) -> None:
     cases = [Case("all", depth, "float32", 16, 16, 90, full) for depth in (1, 2) for full in (False, True)]
     gates = ("gates_forward", "gates_backward")
     expected = dict.fromkeys(cases, dict.fromkeys((*gates, "forward", "backward all"), 1))
-    phases = dict.fromkeys((*gates, "forward", "answers", *(f"backward {phase}" for phase in PHASES)), 1)
+    phases = dict.fromkeys((*gates, "forward", "readout", *(f"backward {phase}" for phase in PHASES)), 1)
     expected |= {Case("all", depth, "float32", 16, 16, 90, split=True): phases for depth in (1, 2)}
     expected[Case("convolve", 1, "float32", 16, 16, 90)] = dict.fromkeys(
         ("convolve_forward", "convolve_backward", "convolve_back"), 1
@@ -173,7 +173,7 @@ def launches(case: Case, T: int) -> list[Any]:
     """What a call launches forward and backward."""
     from kernel_code import recorded
 
-    from titans_ts.kernels import MemoryState, triton_convolution, triton_scan
+    from titans_ts.kernels import MemoryState, triton_convolution, triton_launch, triton_scan
 
     B, H, D, offset = 2, 2, case.D, case.chunk_size // 2
 
@@ -196,9 +196,9 @@ def launches(case: Case, T: int) -> list[Any]:
         groups = [tuple(leaf(B, H, D, D) for _ in range(case.depth)) for _ in range(3)]
         state = MemoryState(weights=groups[0], momentum=groups[1], chunk_start=groups[2], offset=offset)
     decay_to = "init" if case.full else "zero"
-    width = triton_scan.lanes_for(D)
-    problem = triton_scan.Problem(case.depth, B * H, 1, triton_scan.lanes_for(min(case.chunk_size, T)), width)
-    chosen, *_ = triton_scan.candidates(problem)
+    width = triton_launch.lanes_for(D)
+    problem = triton_launch.Problem(case.depth, B * H, 1, triton_launch.lanes_for(min(case.chunk_size, T)), width)
+    chosen, *_ = triton_launch.candidates(problem)
 
     def both() -> None:
         y, after = triton_scan.scan(q, k, v, *gates, weights, case.chunk_size, state, decay_to, case.full)
@@ -207,7 +207,7 @@ def launches(case: Case, T: int) -> list[Any]:
             total = total + torch.stack([x.sum() for x in (*after.weights, *after.momentum, *after.chunk_start)]).sum()
         total.backward()
 
-    with triton_scan.forced(replace(chosen, split=True, apart=True, group=1) if case.split else chosen):
+    with triton_launch.forced(replace(chosen, split=True, apart=True, group=1) if case.split else chosen):
         return list(recorded(both, case.capability // 10))
 
 

@@ -24,12 +24,12 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="needs the package triton")
 
-from titans_ts.kernels import triton_convolution, triton_scan
+from titans_ts.kernels import triton_convolution, triton_launch, triton_scan
 
-pytestmark = pytest.mark.skipif(not triton_scan.INTERPRETED, reason="needs triton's interpreter")
+pytestmark = pytest.mark.skipif(not triton_launch.INTERPRETED, reason="needs triton's interpreter")
 
 Inputs = dict[str, Any]
-Launch = partial(triton_scan.Launch, warps=4, backward_warps=4, group=2)
+Launch = partial(triton_launch.Launch, warps=4, backward_warps=4, group=2)
 
 TOGETHER, APART = Launch(), Launch(split=True, apart=True)
 
@@ -122,7 +122,7 @@ def _line_of_a_kernel() -> str:
     """Where a kernel asks for it, be it of a function that kernels share."""
     stack = ((Path(frame.f_code.co_filename).name, line) for frame, line in traceback.walk_stack(None))
     lines = [f"{name}:{line}" for name, line in stack if name.startswith("triton_")]
-    shared = ("triton_common", "triton_layer", "triton_scan")
+    shared = ("triton_common", "triton_layer", "triton_launch", "triton_scan")
     return next((line for line in lines if not line.startswith(shared)), lines[0])
 
 
@@ -130,7 +130,7 @@ def _line_of_a_kernel() -> str:
 def few_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several programs of the gates' kernels, and of a phase more than one part."""
     monkeypatch.setattr(triton_scan, "GATE_LANES", 32)
-    monkeypatch.setattr(triton_scan, "SCRATCH", 1)
+    monkeypatch.setattr(triton_launch, "SCRATCH", 1)
 
 
 # 11: races.
@@ -147,11 +147,11 @@ def few_together(monkeypatch: pytest.MonkeyPatch) -> None:
         (2, TOGETHER, 7, 2),
         (2, APART, 7, 2),
     ],
-    ids=lambda x: ("apart" if x.apart else "together") if isinstance(x, triton_scan.Launch) else None,
+    ids=lambda x: ("apart" if x.apart else "together") if isinstance(x, triton_launch.Launch) else None,
 )
 def test_no_thread_meets_what_another_wrote(
     depth: int,
-    launch: triton_scan.Launch,
+    launch: triton_launch.Launch,
     D: int,
     offset: int | None,
     make_inputs: Callable[..., Inputs],
@@ -160,7 +160,7 @@ def test_no_thread_meets_what_another_wrote(
 ) -> None:
     inputs = make_inputs(B=2, T=13, H=1, D=D, depth=depth, expansion=1, offset=offset, dtype=torch.float32)
     accesses = Accesses()
-    with accesses.recording(monkeypatch), triton_scan.forced(launch):
+    with accesses.recording(monkeypatch), triton_launch.forced(launch):
         evaluate(inputs, backend="triton", chunk_size=4, decay_to="zero" if offset is None else "init")
     assert accesses.stores > 0
     assert accesses.conflicts == set()
@@ -185,7 +185,7 @@ def test_a_missing_barrier_is_found(
 ) -> None:
     inputs = make_inputs(B=1, T=5, H=1, D=7, depth=depth, expansion=1, dtype=torch.float32)
     accesses = Accesses(barriers=False)
-    with accesses.recording(monkeypatch), triton_scan.forced(TOGETHER):
+    with accesses.recording(monkeypatch), triton_launch.forced(TOGETHER):
         evaluate(inputs, backend="triton", chunk_size=4)
     files = {line.split(":")[0] for lines in accesses.conflicts for line in lines}
-    assert {"triton_common.py", "triton_deep.py" if depth == 2 else "triton_linear.py"} <= files
+    assert {"triton_gates.py", "triton_deep.py" if depth == 2 else "triton_linear.py"} <= files
