@@ -15,7 +15,7 @@ demo: $(READY) ## fit, forecast and draw one series, offline
 	$(BIN)/python experiments/demo.py
 
 test: $(READY) ## run all tests but the slow ones
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" -n auto --maxprocesses 8 --dist worksteal
 
 check: $(READY) ## lint, formatting and types
 	$(BIN)/ruff check

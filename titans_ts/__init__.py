@@ -1,4 +1,4 @@
-"""titans_ts: forecasting with a memory that keeps learning while it reads.
+"""titans_ts: time-series forecasting with closed-form linear models and the neural memory of Titans.
 
 >>> from titans_ts import TitansForecaster
 >>> forecast = TitansForecaster().fit(df).predict(24)  # doctest: +SKIP
@@ -12,14 +12,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .datasets import load_dataset
     from .forecaster import TitansForecaster
-    from .search import TitansSearchCV
+    from .search.search_cv import TitansSearchCV
+    from .tables.files import read_file
 
-__all__ = ["TitansForecaster", "TitansSearchCV", "__version__", "load_dataset"]
+__all__ = ["TitansForecaster", "TitansSearchCV", "__version__", "load_dataset", "read_file"]
 
 __version__ = "0.1.0"
 
 # Every name is loaded on first use, so that `import titans_ts` stays light.
-_HOMES = {"TitansForecaster": ".forecaster", "TitansSearchCV": ".search", "load_dataset": ".datasets"}
+_HOMES = {
+    "TitansForecaster": ".forecaster",
+    "TitansSearchCV": ".search.search_cv",
+    "load_dataset": ".datasets",
+    "read_file": ".tables.files",
+}
 
 
 def __getattr__(name: str) -> Any:

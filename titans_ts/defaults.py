@@ -1,4 +1,4 @@
-"""What a forecaster assumes when it is told nothing: from the data's frequency and length."""
+"""Defaults of season, lookback and horizon, from the data's frequency and length."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
-from .calendar import Calendar
+from .tables.calendar import Calendar
 
 DAY = 86_400  # seconds
-MOST_STEPS = 720  # of a lookback taken from the frequency
+MOST_STEPS = 720  # the longest lookback that a frequency gives
 
 
 class Defaults(NamedTuple):
@@ -55,14 +55,14 @@ def defaults_for(calendar: Calendar) -> Defaults:
     return _multiple(BY_ALIAS[alias], int(multiple or 1))
 
 
-def cut(defaults: Defaults, lengths: np.ndarray) -> Defaults:
-    """The same, no longer than a third of the shortest series, those under a tenth of the longest left out."""
+def shorten(defaults: Defaults, lengths: np.ndarray) -> Defaults:
+    """The defaults cut to a third of the shortest series; those under a tenth of the longest do not count."""
     third = max(1, int(lengths[10 * lengths >= lengths.max()].min()) // 3)
     return defaults._replace(lookback=min(defaults.lookback, third), horizon=min(defaults.horizon, third))
 
 
 def _multiple(defaults: Defaults, n: int) -> Defaults:
-    """Those of `n` steps in one."""
+    """The defaults where `n` steps are one."""
     return defaults._replace(cycle=0 if defaults.cycle % n or defaults.cycle == n else defaults.cycle // n)
 
 

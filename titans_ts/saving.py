@@ -13,50 +13,65 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import safetensors.torch
 import torch
-from pandas.api.extensions import ExtensionDtype
-from pandas.api.types import pandas_dtype
 from pandas.tseries.frequencies import to_offset
 from torch import Tensor
 
 from . import __version__
-from .calendar import Calendar
-from .frames import Panel
-from .layouts import Layout
+from .devices import seeded
+from .fitted import FittedModel
 from .model import ModelConfig, SimbaForecaster
-from .training import Check, History, seeded
-from .windows import Scaler
+from .packing import pack, pack_fields, unpack, unpack_all
+from .tables.calendar import Calendar
+from .tables.layouts import Layout
+from .tables.panel import Panel
+from .tables.series_data import SeriesData
+from .training.history import Evaluation, History
+from .windows.scaler import Scaler
 
-if TYPE_CHECKING:
-    from .forecaster import TitansForecaster
-
-FORMAT, VERSION = "titans_ts forecaster", 2  # 2 knows filled values, text as times, and seasonal_
+FORMAT, VERSION = "titans_ts forecaster", 3  # 2 knows filled values and text as times; 3 has other names
 MANIFEST = "manifest.json"
 STALE = 3600  # seconds after which a file that no manifest names is not of a save under way
 REMEDY = "Save the model again to another path, or bring the folder back from a copy."
 
+NETWORK = "network."  # begins the names of the network's tensors
+# What versions 1 and 2 called otherwise, and parameters that they had and did not use.
+RENAMED = {
+    "config": {"linear_level": "linear_window_mean", "linear_across": "linear_cross_series"},
+    "history": {"start_is_candidate": "initialisation_is_candidate", "checks": "evaluations"},
+}
+RENAMED_TENSORS = {
+    f"{NETWORK}linear.own": f"{NETWORK}linear.per_series",
+    f"{NETWORK}across.weight": f"{NETWORK}cross_series.weight",
+}
+RESERVED = (
+    *("static_cols", "past_cols", "future_cols", "variant"),
+    *("context", "channel_mixing", "warm_start", "checkpoint_dir"),
+)
+
 _FILE = re.compile(r"(forecaster|weights|manifest)-[0-9a-f]{16}\.(json|safetensors)")
 
-_Forecaster = TypeVar("_Forecaster", bound="TitansForecaster")
+_Estimator = TypeVar("_Estimator")
 
 
-def save_model(forecaster: TitansForecaster, path: str | os.PathLike[str]) -> None:
-    """Write a fitted forecaster into the folder `path`; errors as `TitansForecaster.save` lists them."""
-    description, tensors = _describe(forecaster)
+def save_model(parameters: dict[str, Any], fitted: FittedModel, path: str | os.PathLike[str]) -> None:
+    """Write an estimator's parameters and what it fitted into the folder `path`.
+
+    Errors as `TitansForecaster.save` lists them.
+    """
+    description, tensors = _describe(parameters, fitted)
     token, folder = secrets.token_hex(8), Path(path)
     files = {
         f"forecaster-{token}.json": _json(description),
@@ -85,8 +100,11 @@ def save_model(forecaster: TitansForecaster, path: str | os.PathLike[str]) -> No
     _discard(folder, replaced)
 
 
-def load_model(kind: type[_Forecaster], path: str | os.PathLike[str]) -> _Forecaster:
-    """The forecaster saved in `path`, of class `kind` and on the CPU; errors as `TitansForecaster.load` lists them."""
+def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str]) -> tuple[_Estimator, FittedModel]:
+    """The estimator that was saved in `path`, made by its class `estimator`, and what it fitted, on the CPU.
+
+    Errors as `TitansForecaster.load` lists them.
+    """
     folder = Path(path)
     if not folder.exists():
         raise FileNotFoundError(
@@ -94,7 +112,8 @@ def load_model(kind: type[_Forecaster], path: str | os.PathLike[str]) -> _Foreca
         )
     text, data = _read(folder)
     try:
-        return _restore(kind, json.loads(text), safetensors.torch.load(data))
+        description, tensors = _upgrade(json.loads(text), safetensors.torch.load(data))
+        return estimator(**unpack_all(description["parameters"])), _restore(description, tensors)
     except Exception as error:  # the files are as they were written, but what wrote them was not `save`
         raise ValueError(
             f"'{folder}' must describe a forecaster, but cannot be read as one ({type(error).__name__}: {error}). "
@@ -102,57 +121,66 @@ def load_model(kind: type[_Forecaster], path: str | os.PathLike[str]) -> _Foreca
         ) from error
 
 
-def _describe(forecaster: TitansForecaster) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What `_restore` needs, for JSON and for safetensors."""
-    panel, scaler, history = forecaster.panel_, forecaster.scaler_, forecaster.history_
+def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The content of a saved model, for JSON and for safetensors."""
+    panel, scaler, history = fitted.panel, fitted.scaler, fitted.history
     index = panel.layout.index
     description = {
-        "parameters": {name: _parameter(name, value) for name, value in forecaster.get_params(deep=False).items()},
-        "config": _fields(forecaster.network_.config),
-        "calendar": _fields(panel.calendar),
-        "layout": _fields(panel.layout),
+        "parameters": {name: _parameter(name, value) for name, value in parameters.items()},
+        "config": pack_fields(fitted.network.config),
+        "calendar": pack_fields(panel.calendar),
+        "layout": pack_fields(panel.layout),
         "carries_freq": isinstance(index, pd.DatetimeIndex) and index.freq is not None,
-        "ids": _pack(panel.ids, "series names"),
-        "seasonal": forecaster.seasonal_,
-        "history": {**_fields(history, but="checks"), "checks": [_fields(check) for check in history.checks]},
+        "ids": pack(panel.ids, "series names"),
+        "history": {
+            **pack_fields(history, but="evaluations"),
+            "evaluations": [pack_fields(evaluation) for evaluation in history.evaluations],
+        },
     }
-    arrays = {"values": panel.values, "lengths": panel.lengths, "starts": panel.starts}
-    if panel.observed is not None:
-        arrays["observed"] = panel.observed
+    data = panel.data
+    arrays = {"values": data.values, "lengths": data.lengths, "starts": data.starts}
+    if data.observed is not None:
+        arrays["observed"] = data.observed
     tensors = {name: torch.tensor(array) for name, array in {**arrays, "mean": scaler.mean, "std": scaler.std}.items()}
-    network = forecaster.network_.state_dict()
-    return description, tensors | {f"network.{name}": value.cpu().contiguous() for name, value in network.items()}
+    network = fitted.network.state_dict()
+    return description, tensors | {f"{NETWORK}{name}": value.cpu().contiguous() for name, value in network.items()}
 
 
-def _restore(kind: type[_Forecaster], description: dict[str, Any], tensors: dict[str, Tensor]) -> _Forecaster:
-    """A forecaster fitted as the one described was."""
-    config = ModelConfig(**_unpack_all(description["config"]))
+def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedModel:
+    """The fitted model that was described."""
+    config = ModelConfig(**unpack_all(description["config"]))
     with seeded(0, torch.device("cpu")):  # the weights drawn here are replaced
         network = SimbaForecaster(config)
-    prefix = "network."
-    network.load_state_dict({n.removeprefix(prefix): value for n, value in tensors.items() if n.startswith(prefix)})
-    arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith(prefix)}
-    calendar, layout = Calendar(**_unpack_all(description["calendar"])), Layout(**_unpack_all(description["layout"]))
+    network.load_state_dict({n.removeprefix(NETWORK): value for n, value in tensors.items() if n.startswith(NETWORK)})
+    arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith(NETWORK)}
+    calendar, layout = Calendar(**unpack_all(description["calendar"])), Layout(**unpack_all(description["layout"]))
     if description["carries_freq"] and layout.index is not None:
         layout.index.freq = calendar.freq
-    ids, scaler = _unpack(description["ids"]), Scaler(arrays.pop("mean"), arrays.pop("std"))
-    panel = Panel(**arrays, ids=ids, calendar=calendar, layout=layout)
+    scaler = Scaler(arrays.pop("mean"), arrays.pop("std"))
+    panel = Panel(SeriesData(**arrays), unpack(description["ids"]), calendar, layout)
     history = description["history"]
-    checks = [Check(**_unpack_all(check)) for check in history.pop("checks")]
+    evaluations = [Evaluation(**unpack_all(evaluation)) for evaluation in history.pop("evaluations")]
+    return FittedModel(network.eval(), scaler, panel, History(evaluations, **unpack_all(history)))
 
-    forecaster = kind(**_unpack_all(description["parameters"]))
-    forecaster.horizon_, forecaster.lookback_, forecaster.freq_ = config.horizon, config.lookback, calendar.freq
-    forecaster.network_, forecaster.history_ = network.eval(), History(checks, **_unpack_all(history))
-    forecaster.scaler_, forecaster.panel_, forecaster.n_features_in_ = scaler, panel, panel.n_series
-    cycle = network.cycle
-    forecaster.seasonal_ = description.get("seasonal", cycle is not None and bool(cycle.profile.any()))  # not in 1
-    if panel.feature_names is not None:
-        forecaster.feature_names_in_ = panel.feature_names
-    return forecaster
+
+def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The content that versions 1 and 2 wrote, under the names of version 3."""
+    if "checks" not in description["history"]:
+        return description, tensors
+    for part, names in RENAMED.items():
+        description[part] = {names.get(name, name): value for name, value in description[part].items()}
+    parameters = description["parameters"]
+    description["parameters"] = {name: value for name, value in parameters.items() if name not in RESERVED}
+    tensors = {RENAMED_TENSORS.get(name, name): value for name, value in tensors.items()}
+    profile = tensors.get(f"{NETWORK}cycle.profile")
+    if profile is not None:
+        seasonal = description.pop("seasonal", bool(profile.any()))  # version 1 did not write it
+        tensors[f"{NETWORK}cycle.seasonal"] = torch.tensor(seasonal)
+    return description, tensors
 
 
 def _claim(folder: Path) -> list[str]:
-    """What goes once a model is saved in `folder`: the one before it, and what killed saves have left.
+    """The files that go once a model is saved in `folder`: those of the one before, and of saves that were killed.
 
     A file, or a folder of anything else, is refused.
     """
@@ -271,91 +299,4 @@ def _parameter(name: str, value: Any) -> Any:
         value = to_offset(value).freqstr
     if name == "device" and value is not None:
         value = str(value)
-    return _pack(value, name)
-
-
-def _fields(instance: Any, but: str | None = None) -> dict[str, Any]:
-    """A dataclass as JSON."""
-    names = [field.name for field in fields(instance) if field.name != but]
-    return {name: _pack(getattr(instance, name), name) for name in names}
-
-
-def _pack(value: Any, what: str) -> Any:
-    """`value` as JSON: a list is a tuple, and a dict has one key, which says what else its value is."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else {"float": str(float(value))}
-    if isinstance(value, tuple):
-        return [_pack(part, what) for part in value]
-    if isinstance(value, (pd.Timestamp, pd.Period)):
-        return {"label": _pack(pd.Index([value]), what)}
-    packed: dict[str, Any] = {}
-    if isinstance(value, (np.dtype, ExtensionDtype)):
-        packed = {"dtype": str(value)}
-    elif isinstance(value, pd.Index):
-        packed = {"index": _pack_index(value, what)}
-    if not _same(packed, value):
-        raise TypeError(
-            f"`{what}` must be text, numbers, dates, periods, categories or tuples of these to be saved, got {value!r} "
-            f"({type(value).__name__}). Convert it, for example with `.astype(str)`, and fit again."
-        )
-    return packed
-
-
-def _pack_index(index: pd.Index, what: str) -> dict[str, Any]:
-    packed: dict[str, Any] = {"name": _pack(index.name, what), "dtype": str(index.dtype)}
-    if isinstance(index, pd.RangeIndex):
-        return {**packed, "range": [index.start, index.stop, index.step]}
-    if isinstance(index, pd.CategoricalIndex):
-        categories = _pack(index.categories, what)
-        return {**packed, "codes": index.codes.tolist(), "categories": categories, "ordered": bool(index.ordered)}
-    if isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex)):
-        return {**packed, "ordinals": index.asi8.tolist()}
-    return {**packed, "labels": [_pack(label, what) for label in index.tolist()]}
-
-
-def _same(packed: dict[str, Any], value: Any) -> bool:
-    """Whether an Index or a dtype comes back as it was."""
-    try:
-        back = _unpack(packed)
-    except (TypeError, ValueError):  # the text of some time zones names none
-        return False
-    if isinstance(value, pd.Index):
-        return type(back) is type(value) and str(back.dtype) == str(value.dtype) and back.equals(value)
-    return bool(back == value)
-
-
-def _unpack(value: Any) -> Any:
-    """What `_pack` was given."""
-    if isinstance(value, list):
-        return tuple(_unpack(part) for part in value)
-    if not isinstance(value, dict):
-        return value
-    [(kind, content)] = value.items()
-    unpack = {"float": float, "dtype": pandas_dtype, "label": lambda packed: _unpack(packed)[0], "index": _unpack_index}
-    return unpack[kind](content)
-
-
-def _unpack_index(packed: dict[str, Any]) -> pd.Index:
-    dtype = pandas_dtype(packed["dtype"])
-    if "range" in packed:
-        index = pd.RangeIndex(*packed["range"])
-    elif "codes" in packed:
-        categories = _unpack(packed["categories"])
-        index = pd.CategoricalIndex(pd.Categorical.from_codes(packed["codes"], categories, packed["ordered"]))
-    elif "ordinals" in packed:
-        counts = "period" if isinstance(dtype, pd.PeriodDtype) else "instant"
-        index = Calendar("", dtype, counts, span=1, anchor=0).labels(np.array(packed["ordinals"], dtype=np.int64))
-    else:
-        index = pd.Index(list(_unpack(packed["labels"])), dtype=dtype, tupleize_cols=False)
-    index.name = _unpack(packed["name"])
-    return index
-
-
-def _unpack_all(packed: dict[str, Any]) -> dict[str, Any]:
-    return {name: _unpack(value) for name, value in packed.items()}
+    return pack(value, name)

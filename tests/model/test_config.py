@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from titans_ts.model import ModelConfig
-from titans_ts.model.parts import PatchEmbedding
+from titans_ts.model.layers import PatchEmbedding
 
 
 def config(**changes: Any) -> ModelConfig:

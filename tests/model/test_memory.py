@@ -146,16 +146,16 @@ def states_equal(a: LayerState, b: LayerState) -> None:
 def test_a_split_equals_the_whole(depth: int, conv: bool, gates: str, cuts: set[int]) -> None:
     layer = make_layer(memory_depth=depth, memory_conv=conv, memory_gates=gates)
     x = tokens(2, 11)
-    inert = torch.arange(11).expand(2, -1) < torch.tensor([[0], [3]])
+    masked = torch.arange(11).expand(2, -1) < torch.tensor([[0], [3]])
     with torch.no_grad():
-        whole, expected = layer.step(x, inert=inert)
+        whole, expected = layer.step(x, masked=masked)
         parts, state = [], None
         for first, last in pairwise([0, *sorted(cuts), 11]):
-            y, state = layer.step(x[:, first:last], state, inert[:, first:last])
+            y, state = layer.step(x[:, first:last], state, masked[:, first:last])
             parts.append(y)
     close(torch.cat(parts, dim=1), whole)
     states_equal(state, expected)
-    close(layer(x, inert), whole)
+    close(layer(x, masked), whole)
 
 
 @pytest.mark.parametrize("gates", ["token", "chunk"])
@@ -251,16 +251,19 @@ def test_a_constant_sequence_of_large_values_does_not_overflow(depth: int, size:
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize(
-    ("momentum", "inert"),
+    ("momentum", "masked"),
     [
         (True, [1, 1, 1, 0, 0, 0]),
-        *((False, inert) for inert in ([1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 1, 0, 1, 1, 0], [0, 0, 0, 0, 1, 1])),
+        *(
+            (False, masked)
+            for masked in ([1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 1, 0, 1, 1, 0], [0, 0, 0, 0, 1, 1])
+        ),
     ],
 )
-def test_an_inert_token_is_as_if_it_were_not_there(momentum: bool, depth: int, inert: list[int]) -> None:
+def test_a_masked_token_is_as_if_it_were_not_there(momentum: bool, depth: int, masked: list[int]) -> None:
     layer = make_layer(memory_conv=False, memory_momentum=momentum, memory_depth=depth, chunk_size=16)
-    x, still = tokens(2, 6), torch.tensor(inert).bool()
-    with_them, state = layer.step(x, inert=still.expand(2, -1))
+    x, still = tokens(2, 6), torch.tensor(masked).bool()
+    with_them, state = layer.step(x, masked=still.expand(2, -1))
     without, expected = layer.step(x[:, ~still])
     close(with_them[:, ~still], without)
     for a, b in zip(state.memory.weights, expected.memory.weights, strict=True):
@@ -268,21 +271,21 @@ def test_an_inert_token_is_as_if_it_were_not_there(momentum: bool, depth: int, i
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_an_inert_token_keeps_the_weights_and_ends_past_surprise(depth: int) -> None:
+def test_a_masked_token_keeps_the_weights_and_ends_past_surprise(depth: int) -> None:
     """No gates leave both weights and momentum as they are: W_t adds S_t, whatever eta carries on."""
     layer, x = make_layer(memory_conv=False, memory_depth=depth), tokens(2, 4)
     _, before = layer.step(x)
-    _, after = layer.step(x, before, inert=torch.ones(2, 4, dtype=torch.bool))
+    _, after = layer.step(x, before, masked=torch.ones(2, 4, dtype=torch.bool))
     for a, b, s in zip(after.memory.weights, before.memory.weights, after.memory.momentum, strict=True):
         close(a, b)
         assert (s == 0).all()
 
 
-def test_what_an_inert_token_holds_does_not_matter() -> None:
+def test_what_a_masked_token_holds_does_not_matter() -> None:
     layer, x = make_layer(memory_conv=False), tokens(2, 9)
-    inert = torch.tensor([0, 1, 1, 0, 0, 0, 1, 0, 0]).bool()
-    other = torch.where(inert[:, None], 1e6 * tokens(2, 9, seed=1), x)
-    close(layer(other, inert.expand(2, -1))[:, ~inert], layer(x, inert.expand(2, -1))[:, ~inert])
+    masked = torch.tensor([0, 1, 1, 0, 0, 0, 1, 0, 0]).bool()
+    other = torch.where(masked[:, None], 1e6 * tokens(2, 9, seed=1), x)
+    close(layer(other, masked.expand(2, -1))[:, ~masked], layer(x, masked.expand(2, -1))[:, ~masked])
 
 
 # Numbers

@@ -64,18 +64,18 @@ def test_attention_knows_the_order_of_tokens() -> None:
     assert (layer(x.flip(1)).flip(1) - layer(x)).abs().max() > 1e-3
 
 
-def test_attention_ignores_inert_keys_and_the_place_of_the_origin() -> None:
+def test_attention_ignores_masked_keys_and_the_place_of_the_origin() -> None:
     """Inert tokens in front shift every position: scores depend on differences of positions alone."""
     layer, x = make(Attention), tokens(2, 5)
     for ahead in (1, 7):
         padded = torch.cat([1e3 * tokens(2, ahead, seed=1), x], dim=1)
-        inert = (torch.arange(ahead + 5) < ahead).expand(2, -1)
-        found = layer(padded, inert)
+        masked = (torch.arange(ahead + 5) < ahead).expand(2, -1)
+        found = layer(padded, masked)
         assert found.isfinite().all()
         torch.testing.assert_close(found[:, ahead:], layer(x), rtol=ROTATION_TOLERANCE, atol=ROTATION_TOLERANCE)
 
 
-def test_attention_is_finite_where_every_token_is_inert() -> None:
+def test_attention_is_finite_where_every_token_is_masked() -> None:
     layer, x = make(Attention), tokens(1, 4).requires_grad_()
     y = layer(x, torch.ones(1, 4, dtype=torch.bool))
     y.sum().backward()
@@ -130,9 +130,9 @@ def test_mamba_ignores_the_future(at: int) -> None:
     assert (changed[:, at:] != layer(x)[:, at:]).any()
 
 
-@pytest.mark.parametrize("inert", [[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 1, 0]], ids=str)
-def test_inert_tokens_leave_mambas_state(inert: list[int]) -> None:
-    layer, x, still = make(Mamba), tokens(2, 5), torch.tensor(inert).bool()
+@pytest.mark.parametrize("masked", [[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 1, 0]], ids=str)
+def test_masked_tokens_leave_mambas_state(masked: list[int]) -> None:
+    layer, x, still = make(Mamba), tokens(2, 5), torch.tensor(masked).bool()
     with torch.no_grad():
         layer.conv.weight[:3] = 0  # the convolution alone lets a token see its neighbours
     found = layer(x, still.expand(2, -1))[:, ~still]

@@ -1,4 +1,4 @@
-"""The network as a whole: where it starts, what its switches build, and what a forecast may depend on."""
+"""The network as a whole: what a new one forecasts, what its switches build, and what a forecast may depend on."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from titans_ts.model import ModelConfig, SimbaForecaster
+from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.model.einfft import EinFFT
 from titans_ts.model.memory import NeuralMemory
 from titans_ts.model.mixers import Attention, Mamba
 from titans_ts.model.simba import Perceptron
 
-LOOKBACK, HORIZON, CHANNELS = 24, 6, 3
+LOOKBACK, HORIZON, SERIES = 24, 6, 3
 # float32 keeps 7 digits, and a forecast is a sum of some hundred terms near 1.
 TOLERANCE = 1e-5
 
@@ -23,7 +23,7 @@ TOLERANCE = 1e-5
 def make(*, random: bool = True, **changes: Any) -> SimbaForecaster:
     """A small network; its zeros (head, cycle, linear path) made random too unless it is to stay new."""
     torch.manual_seed(0)
-    shape = {"lookback": LOOKBACK, "horizon": HORIZON, "n_series": CHANNELS, "cycle": 5, "patch_len": 8, "stride": 4}
+    shape = {"lookback": LOOKBACK, "horizon": HORIZON, "n_series": SERIES, "cycle": 5, "patch_len": 8, "stride": 4}
     size = {"d_model": 8, "n_layers": 1, "n_heads": 2, "einfft_blocks": 2, "chunk_size": 4, "n_persistent": 2}
     network = SimbaForecaster(ModelConfig(**shape | size | changes)).eval()
     with torch.no_grad():
@@ -33,8 +33,19 @@ def make(*, random: bool = True, **changes: Any) -> SimbaForecaster:
     return network
 
 
-def window(*, batch: int = 2, channels: int = CHANNELS, seed: int = 0) -> Tensor:
-    return torch.randn(batch, LOOKBACK, channels, generator=torch.Generator().manual_seed(seed))
+def window(*, windows: int = 2, lookback: int = LOOKBACK, seed: int = 0, **changes: Any) -> Batch:
+    """So many windows of each series, their futures unknown; every field may be given otherwise."""
+    past = torch.randn(windows * SERIES, lookback, generator=torch.Generator().manual_seed(seed))
+    zeros = torch.zeros(len(past), dtype=torch.int64)
+    batch = Batch(past, past[:, :0], time_index=zeros, series=torch.arange(SERIES).repeat(windows))
+    return batch._replace(**changes)
+
+
+def point(network: SimbaForecaster, batch: Batch) -> Tensor:
+    """The point forecast, (samples, horizon)."""
+    forecast = network(batch)
+    assert forecast.shape == (batch.n_samples, HORIZON, 1)
+    return forecast[..., 0]
 
 
 def close(found: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> None:
@@ -43,9 +54,10 @@ def close(found: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> None
 
 @pytest.mark.parametrize("scale_windows", [False, True])
 def test_a_new_network_forecasts_the_mean_of_the_window(scale_windows: bool) -> None:
-    past = 5 + 3 * window()
-    forecast = make(random=False, scale_windows=scale_windows)(past)
-    close(forecast, past.mean(1, keepdim=True).expand(-1, HORIZON, -1))
+    batch = window()
+    batch = batch._replace(past=5 + 3 * batch.past)
+    forecast = point(make(random=False, scale_windows=scale_windows), batch)
+    close(forecast, batch.past.mean(1, keepdim=True).expand(-1, HORIZON))
 
 
 MIXERS = {"memory": NeuralMemory, "attention": Attention, "mamba": Mamba, "none": type(None)}
@@ -88,19 +100,21 @@ def test_every_switch_builds_a_network_that_learns(
 def test_every_memory_builds_a_network_that_learns(changes: dict[str, Any]) -> None:
     network = make(**changes).train()
     network(window()).square().sum().backward()
-    assert all(p.grad.isfinite().all() for p in network.parameters())
+    for name, parameter in network.named_parameters():
+        assert parameter.grad.isfinite().all(), name
+        assert (parameter.grad != 0).any(), name
 
 
 def test_a_short_lookback_is_no_error() -> None:
     for lookback in (1, 2, 7):
-        past = window()[:, :lookback]
-        forecast = make(random=False, lookback=lookback)(past)
-        close(forecast, past.mean(1, keepdim=True).expand(-1, HORIZON, -1))
-        assert make(lookback=lookback)(past).isfinite().all()
+        batch = window(lookback=lookback)
+        forecast = point(make(random=False, lookback=lookback), batch)
+        close(forecast, batch.past.mean(1, keepdim=True).expand(-1, HORIZON))
+        assert point(make(lookback=lookback), batch).isfinite().all()
 
 
 def test_deep_branch_reads_every_layer() -> None:
-    network, z = make(n_layers=2, n_persistent=0, mixer="none", feature_mixer="mlp"), window()[:, :, 0]
+    network, z = make(n_layers=2, n_persistent=0, mixer="none", feature_mixer="mlp"), window().past
     tokens = network.embed(z)
     for block in network.blocks:
         tokens = tokens + block.features(block.features_norm(tokens))
@@ -110,178 +124,196 @@ def test_deep_branch_reads_every_layer() -> None:
 # What a forecast depends on
 
 
-def test_a_branch_that_says_nothing_is_not_asked() -> None:
-    """Where the start was kept, a forecast is the linear path's; what is trained or not silent goes all the way."""
+def test_a_deep_branch_with_a_head_of_zero_is_not_computed() -> None:
+    """It adds nothing to a forecast; it is computed in training, and once the head is not zero."""
     network, z = make(random=False), torch.randn(5, LOOKBACK)
-    asked: list[int] = []
-    network.embed.register_forward_hook(lambda *_: asked.append(1))
+    computed: list[int] = []
+    network.embed.register_forward_hook(lambda *_: computed.append(1))
     assert (network.deep(z) == 0).all()
-    assert len(asked) == 1  # its head is to learn
+    assert len(computed) == 1  # its head is to learn
     with torch.no_grad():
-        silent = network.deep(z)
-        assert silent.shape == (5, HORIZON)
-        assert (silent == 0).all()
-        assert len(asked) == 1
+        zeros = network.deep(z)
+        assert zeros.shape == (5, HORIZON, 1)
+        assert (zeros == 0).all()
+        assert len(computed) == 1
         network.head.project.bias[3] = 0.5
         assert (network.deep(z)[:, 3] == 0.5).all()
-        assert len(asked) == 2
+        assert len(computed) == 2
 
 
 @pytest.mark.parametrize("mixer", ["memory", "attention", "mamba"])
-def test_channels_do_not_meet(mixer: str) -> None:
-    network, past = make(mixer=mixer), window()
-    changed = past.clone()
-    changed[:, :, 1] = 100 * window(seed=1)[:, :, 1]
-    found, forecast = network(changed), network(past)
-    close(found[:, :, [0, 2]], forecast[:, :, [0, 2]], 1e-6)
-    assert (found[:, :, 1] - forecast[:, :, 1]).abs().min() > 1e-3
-
-
-def test_windows_of_a_batch_do_not_meet() -> None:
-    network, past = make(), window(batch=3)
-    close(network(past), torch.cat([network(past[i : i + 1]) for i in range(3)]), 1e-6)
+def test_windows_of_a_batch_do_not_meet(mixer: str) -> None:
+    network, batch = make(mixer=mixer), window()
+    changed = batch.past.clone()
+    changed[1::3] = 100 * window(seed=1).past[1::3]
+    found, forecast = point(network, batch._replace(past=changed)), point(network, batch)
+    unchanged = torch.tensor([0, 2, 3, 5])
+    close(found[unchanged], forecast[unchanged], 1e-6)
+    assert (found[1::3] - forecast[1::3]).abs().min() > 1e-3
+    alone = [point(network, batch.map(lambda field, i=i: field[i : i + 1])) for i in range(batch.n_samples)]
+    close(forecast, torch.cat(alone), 1e-6)
 
 
 @pytest.mark.parametrize("scale_windows", [False, True])
-def test_a_higher_level_is_forecast_as_much_higher(scale_windows: bool) -> None:
-    network, past = make(scale_windows=scale_windows), window()
-    level = torch.tensor([8.0, -4.0, 0.5])  # powers of two add to float32 with little rounding
-    close(network(past + level), network(past) + level)
+def test_a_higher_window_mean_is_forecast_as_much_higher(scale_windows: bool) -> None:
+    network, batch = make(scale_windows=scale_windows), window()
+    more = torch.tensor([8.0, -4.0, 0.5]).repeat(2)[:, None]  # powers of two add to float32 with little rounding
+    close(point(network, batch._replace(past=batch.past + more)), point(network, batch) + more)
 
 
 def test_scaled_windows_make_the_forecast_scale() -> None:
-    past = 64 * window()
+    batch = window()
+    small, large = (batch._replace(past=size * batch.past) for size in (64, 64**2))
     for scale_windows in (True, False, None):
         network = make(scale_windows=scale_windows, cycle=0)
-        difference = (network(64 * past) / 64 - network(past)).abs().max() / network(past).abs().max()
+        expected = point(network, small)
+        difference = (point(network, large) / 64 - expected).abs().max() / expected.abs().max()
         # EPS = 0.01 beside a variance of 64 ** 2 changes the scale by 1e-6.
         assert (difference < 1e-5) == bool(scale_windows)
 
 
 def test_without_scaling_the_linear_path_is_linear() -> None:
-    network, past = make(cycle=0), window()
-    network.deep = lambda z, mask: torch.zeros(len(z), HORIZON)  # type: ignore[method-assign]
-    close(network(64 * past), 64 * network(past), 64 * TOLERANCE)
-    level = past.mean(1, keepdim=True)
-    expected = level + ((past - level).transpose(1, 2) @ network.linear.weight).transpose(1, 2)
-    close(network(past), expected)
+    network, batch = make(cycle=0), window()
+    network.deep = lambda z, mask: torch.zeros(len(z), HORIZON, 1)  # type: ignore[method-assign]
+    forecast = point(network, batch)
+    close(point(network, batch._replace(past=64 * batch.past)), 64 * forecast, 64 * TOLERANCE)
+    mean = batch.past.mean(1, keepdim=True)
+    close(forecast, mean + (batch.past - mean) @ network.linear.weight)
 
 
-# Cycle: step and series
+def test_outputs_share_the_linear_path_and_differ_by_the_deep_branch() -> None:
+    network, batch = make(n_outputs=3), window()
+    forecast = network(batch)
+    assert forecast.shape == (6, HORIZON, 3)
+    seen = network.normalised(batch)
+    deep = network.deep(seen.past)
+    assert deep.shape == (6, HORIZON, 3)
+    close(forecast - forecast[..., :1], deep - deep[..., :1])
+    assert (deep[..., 1] - deep[..., 0]).abs().min() > 0
+    with torch.no_grad():
+        network.head.project.weight.zero_()
+        network.head.project.bias.zero_()
+        linear = network(batch)
+    assert torch.equal(linear, linear[..., :1].expand(-1, -1, 3))
 
 
-def test_cycle_is_taken_off_the_past_and_put_on_the_forecast() -> None:
+# Cycle: time index and series
+
+
+def test_the_profile_is_taken_off_the_past_and_put_on_the_forecast() -> None:
     network, plain = make(), make(cycle=0)
-    plain.load_state_dict({name: value for name, value in network.state_dict().items() if name != "cycle.profile"})
-    past, step, series = window(channels=2), torch.tensor([3, 19]), torch.tensor([[2, 0], [1, 1]])
-    at = step[:, None] + torch.arange(LOOKBACK + HORIZON)
-    over = network.cycle.profile[series[:, None, :], at[:, :, None] % 5]  # (batch, lookback + horizon, channels)
-    expected = plain(past - over[:, :LOOKBACK]) + over[:, LOOKBACK:]
-    close(network(past, step, series), expected)
+    state = {name: value for name, value in network.state_dict().items() if not name.startswith("cycle.")}
+    plain.load_state_dict(state)
+    time_index, series = torch.tensor([3, 19, 3, 19, 4, 5]), torch.tensor([2, 0, 1, 1, 2, 0])
+    batch = window(time_index=time_index, series=series)
+    at = time_index[:, None] + torch.arange(LOOKBACK + HORIZON)
+    profile = network.cycle.profile[series[:, None], at % 5]  # (samples, lookback + horizon)
+    expected = point(plain, batch._replace(past=batch.past - profile[:, :LOOKBACK])) + profile[:, LOOKBACK:]
+    close(point(network, batch), expected)
 
 
 def test_a_whole_cycle_later_is_the_same_and_a_part_of_one_is_not() -> None:
-    network, past = make(), window()
-    first = network(past, torch.tensor([0, 0]))
-    assert torch.equal(network(past, torch.tensor([5, -10])), first)
-    assert (network(past, torch.tensor([1, 2])) - first).abs().amax((1, 2)).min() > 1e-2
-
-
-def test_step_and_series_default_to_zero_and_the_order_of_channels() -> None:
-    network, past = make(), window()
-    named = network(past, torch.zeros(2, dtype=torch.int64), torch.tensor([[0, 1, 2], [0, 1, 2]]))
-    assert torch.equal(network(past), named)
+    network, batch = make(), window()
+    first = network(batch)
+    later = torch.tensor([5, -10, 5, -10, 5, -10])
+    assert torch.equal(network(batch._replace(time_index=later)), first)
+    part = network(batch._replace(time_index=torch.tensor([1, 2, 3, 4, 6, 7])))
+    assert (part - first).abs().amax((1, 2)).min() > 1e-2
 
 
 @pytest.mark.parametrize("scale_windows", [False, True])
-@pytest.mark.parametrize("own", [False, True])
-def test_an_error_in_normalised_windows_times_their_scale_is_the_error(scale_windows: bool, own: bool) -> None:
-    network = make(scale_windows=scale_windows, linear_per_series=own, linear_level=own, linear_across=own)
-    around = None
-    if own:
+@pytest.mark.parametrize("per_series", [False, True])
+def test_an_error_in_normalised_windows_times_their_scale_is_the_error(scale_windows: bool, per_series: bool) -> None:
+    paths = dict.fromkeys(("linear_per_series", "linear_window_mean", "linear_cross_series"), per_series)
+    network = make(scale_windows=scale_windows, **paths)
+    cross_series = None
+    if per_series:
         assert network.linear is not None
-        assert network.linear.own is not None
-        assert network.across is not None
-        network.linear.own.normal_()
-        network.across.weight.normal_()
-        around = torch.randn(2, 3, len(network.across.spans))
-    past, future = window(), torch.randn(2, HORIZON, CHANNELS)
-    step, series = torch.tensor([3, 19]), torch.tensor([[2, 0, 1], [1, 1, 0]])
-    mask = torch.ones_like(past, dtype=torch.bool)
-    mask[1, :9, 0] = False
-    pair = network.normalised(past, future, step, series, mask, around)
-    missed = (pair.future - network.answer(pair.past, pair.mask, pair.series, pair.level)) * pair.std
-    close(missed.unflatten(0, (2, CHANNELS)).transpose(1, 2), future - network(past, step, series, mask, around))
-    assert (pair.std == 1).all() != scale_windows
+        assert network.linear.per_series is not None
+        assert network.cross_series is not None
+        network.linear.per_series.normal_()
+        network.cross_series.weight.normal_()
+        cross_series = torch.randn(6, 3, len(network.cross_series.spans))
+    mask = torch.ones(6, LOOKBACK, dtype=torch.bool)
+    mask[3, :9] = False
+    batch = window(
+        future=torch.randn(6, HORIZON),
+        time_index=torch.tensor([3, 3, 3, 19, 19, 19]),
+        series=torch.tensor([2, 0, 1, 1, 1, 0]),
+        padding_mask=mask,
+        cross_series=cross_series,
+    )
+    seen = network.normalised(batch)
+    missed = (seen.normalise(batch.future) - network.forecast_normalised(seen)[..., 0]) * seen.stats.std
+    close(missed, batch.future - point(network, batch))
+    assert (seen.stats.std == 1).all() != scale_windows
     # Centred: each sum of up to 24 float32 values near 1 is zero to rounding.
-    assert pair.past.sum(-1).abs().max() < 1e-4
+    assert seen.past.sum(-1).abs().max() < 1e-4
 
 
-def test_means_of_other_series_are_asked_for_by_their_shape() -> None:
-    network = make(linear_per_series=True, linear_across=True)
-    assert network.across is not None
-    with pytest.raises(ValueError, match=r"`around` must have shape .* got None; `Surroundings` makes it"):
+def test_cross_series_features_are_needed_in_their_shape() -> None:
+    network = make(linear_per_series=True, linear_cross_series=True)
+    with pytest.raises(ValueError, match=r"`cross_series` must have shape .* got None; `CrossSeriesFeatures` makes it"):
         network(window())
-    with pytest.raises(ValueError, match=r"`around` must have shape .* got \(2, 3, 1\)"):
-        network(window(), around=torch.zeros(2, 3, 1))
-    with pytest.raises(ValueError, match="`linear_across` must be set"):
-        make().read_across(None, torch.zeros(2, dtype=torch.int64))
+    with pytest.raises(ValueError, match=r"`cross_series` must have shape .* got \(6, 3, 1\)"):
+        network(window(cross_series=torch.zeros(6, 3, 1)))
+    with pytest.raises(ValueError, match="`linear_cross_series` must be set"):
+        make().cross_series_inputs(window())
 
 
-# Mask
+# Padding
 
 
 @pytest.mark.parametrize("mixer", ["memory", "attention", "mamba", "none"])
 @pytest.mark.parametrize("scale_windows", [False, True])
 @pytest.mark.parametrize("padding", [1e30, -5.0, float("nan")])
 def test_what_stands_in_the_padding_does_not_matter(mixer: str, scale_windows: bool, padding: float) -> None:
-    network, past = make(mixer=mixer, scale_windows=scale_windows), window()
-    mask = torch.ones_like(past, dtype=torch.bool)
-    mask[0, :20] = mask[1, :9, 1] = mask[1, : LOOKBACK - 1, 2] = False
-    zeros, others = torch.where(mask, past, 0.0), torch.where(mask, past, padding)
-    forecast = network(zeros, mask=mask)
+    network, batch = make(mixer=mixer, scale_windows=scale_windows), window()
+    mask = torch.ones(6, LOOKBACK, dtype=torch.bool)
+    mask[:3, :20] = mask[4, :9] = mask[5, : LOOKBACK - 1] = False
+    zeros, others = (
+        batch._replace(past=torch.where(mask, batch.past, value), padding_mask=mask) for value in (0.0, padding)
+    )
+    forecast = point(network, zeros)
     assert forecast.isfinite().all()
-    assert torch.equal(network(others, mask=mask), forecast)
-    close(forecast[1, :, 0], network(past)[1, :, 0], 1e-6)  # a channel without padding is as it would be
+    assert torch.equal(point(network, others), forecast)
+    close(forecast[3], point(network, batch)[3], 1e-6)  # a window without padding is as it would be
 
 
-def test_a_mask_of_all_real_values_changes_nothing() -> None:
-    network, past = make(), window()
-    close(network(past, mask=torch.ones_like(past, dtype=torch.bool)), network(past), 1e-6)
+def test_a_mask_without_padding_changes_nothing() -> None:
+    network, batch = make(), window()
+    close(network(batch._replace(padding_mask=torch.ones(6, LOOKBACK, dtype=torch.bool))), network(batch), 1e-6)
 
 
 @pytest.mark.parametrize("mixer", ["memory", "attention", "mamba"])
-def test_the_mixer_is_told_which_tokens_hold_nothing_real(mixer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    network, past = make(mixer=mixer), window()
-    seen: list[Tensor] = []
+def test_the_mixer_is_told_which_tokens_are_padding_alone(mixer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = make(mixer=mixer)
+    told: list[Tensor] = []
     forward = network.blocks[0].mixer.forward
-    monkeypatch.setattr(network.blocks[0].mixer, "forward", lambda x, inert: (seen.append(inert), forward(x, inert))[1])
-    mask = torch.ones_like(past, dtype=torch.bool)
-    mask[:, :13, 0] = False  # patches of 8 begin at 0, 4, 8, ..., 20: those at 0 and 4 hold nothing real
-    network(past, mask=mask)
-    inert = seen[0].unflatten(0, (2, CHANNELS))
-    assert inert[0, 0].tolist() == [False, False, True, True, False, False, False, False]
-    assert not inert[:, 1:].any()
+    monkeypatch.setattr(
+        network.blocks[0].mixer, "forward", lambda x, masked: (told.append(masked), forward(x, masked))[1]
+    )
+    mask = torch.ones(6, LOOKBACK, dtype=torch.bool)
+    mask[::3, :13] = False  # patches of 8 begin at 0, 4, 8, ..., 20: those at 0 and 4 are padding alone
+    network(window(padding_mask=mask))
+    assert told[0][0].tolist() == [False, False, True, True, False, False, False, False]
+    assert told[0][3].tolist() == told[0][0].tolist()
+    assert not told[0][[1, 2, 4, 5]].any()
 
 
 # Errors
 
 
-@pytest.mark.parametrize("shape", [(2, LOOKBACK - 1, CHANNELS), (2, LOOKBACK), (2, LOOKBACK, CHANNELS, 1)])
+@pytest.mark.parametrize("shape", [(2, LOOKBACK - 1), (2, LOOKBACK, 1), (LOOKBACK,)])
 def test_refuses_a_past_of_another_shape(shape: tuple[int, ...]) -> None:
-    message = f"`past` must have shape (batch, {LOOKBACK}, channels), got {shape}."
+    message = f"`past` must have shape (samples, {LOOKBACK}), got {shape}."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        make()(torch.zeros(shape))
+        make()(window(past=torch.zeros(shape)))
 
 
-def test_refuses_more_channels_than_series_with_a_cycle() -> None:
-    past = window(channels=4)
-    with pytest.raises(ValueError, match=r"^`past` has 4 channels but the network 3 series; pass `series`\.$"):
-        make()(past)
-    assert make(cycle=0)(past).shape == (2, HORIZON, 4)
-
-
-@pytest.mark.parametrize("series", [[[2]], [[0, 1]]])
-def test_refuses_channels_that_series_does_not_name(series: list[list[int]]) -> None:
-    with pytest.raises(ValueError, match="`series`"):
-        make()(window(batch=1), series=torch.tensor(series))
+@pytest.mark.parametrize("name", ["series", "time_index"])
+@pytest.mark.parametrize("shape", [(5,), (6, 1), ()])
+def test_refuses_a_field_that_does_not_name_each_window(name: str, shape: tuple[int, ...]) -> None:
+    message = f"`{name}` must have shape (samples,) = (6,), got {shape}."
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make()(window(**{name: torch.zeros(shape, dtype=torch.int64)}))

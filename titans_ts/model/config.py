@@ -12,7 +12,9 @@ CHOICES = {
     "memory_gates": ("token", "chunk"),
 }
 AT_LEAST = {
-    **dict.fromkeys(("lookback", "horizon", "n_series", "d_model", "n_heads", "n_layers", "patch_len", "stride"), 1),
+    **dict.fromkeys(
+        ("lookback", "horizon", "n_outputs", "n_series", "d_model", "n_heads", "n_layers", "patch_len", "stride"), 1
+    ),
     **dict.fromkeys(("memory_depth", "memory_expansion", "chunk_size", "einfft_blocks"), 1),
     **dict.fromkeys(("cycle", "linear_harmonics", "n_persistent"), 0),
 }
@@ -26,28 +28,33 @@ class ModelConfig:
     ----------
     lookback, horizon : int
         Steps read and steps forecast.
+    n_outputs : int
+        Numbers forecast for each step, as many as the loss asks for; one for a point forecast. The first is the
+        point forecast, which stands for what came in a recursive forecast. Linear path, window mean and seasonal
+        profile are common to all.
     n_series : int
-        Series with a cycle of their own.
+        Series, each with a seasonal profile.
     cycle : int
-        Period of the learnable cycle in steps; 0 for none.
+        Period of the learnable seasonal profile in steps; 0 for none.
     linear_path : bool
-        A linear map lookback -> horizon beside the deep branch. At the start it is the mean of maps that read the
-        window's whole, its last half, its last quarter and so on: as many as forecast the validation windows best.
+        A linear map lookback -> horizon beside the deep branch. Its closed-form initialisation is the mean of maps that
+        read the window's whole, its last half, its last quarter and so on: as many as forecast the validation windows
+        best.
     linear_per_series : bool
-        Weights of each series' own, added to the linear path's: solved for at the start and fixed from then on.
-    linear_level : bool
-        Those weights also read the window's level, which the path otherwise only passes on: a series may return to its
-        mean, and some do sooner than others. At the start they are a mean of weights that do, which count for more the
+        Per-series weights, added to the linear path's: solved for in closed form and fixed from then on.
+    linear_window_mean : bool
+        Those weights also read the window mean, which the path otherwise only passes on: a series may return to its
+        mean, and some do sooner than others. Solved for, they are a mean of weights that do, which count for more the
         further ahead, and weights that do not.
-    linear_across : bool
-        Each series' forecast also reads what all series did over the window: a linear map of their means over spans
-        that double going back, less the window's, solved for at the start and fixed from then on.
+    linear_cross_series : bool
+        Each series' forecast also reads cross-series features: a linear map of the means of all series over spans that
+        double going back, minus the window mean, solved for in closed form and fixed from then on.
     linear_harmonics : int
-        That map varies with the phase of the cycle, by so many harmonics: what a mean tells at noon it need not tell
-        at night.
+        That map varies with the phase of the season, by so many harmonics: a mean says
+        other things at noon than at night.
     scale_windows : bool, optional
         Divide each window by its standard deviation, in what the network reads and in its loss, not only centre it.
-        None lets `started_network` choose on validation; until then it is no.
+        None lets `initialised_network` choose on validation; until then it is no.
     patch_len, stride : int
         Steps of a token and between tokens; halved until two patches fit into the lookback.
     d_model, n_layers, n_heads : int
@@ -61,13 +68,13 @@ class ModelConfig:
     memory_depth, memory_expansion : int
         Layers of the memory, and its hidden width over the head's.
     chunk_size : int
-        Tokens whose surprises are taken at the same weights.
+        Tokens whose surprise is taken at the same weights.
     memory_conv, memory_momentum, memory_forgetting : bool
         The convolution of q, k, v; eta; alpha.
     memory_gates : {"token", "chunk"}
         Gates per token, or those of a chunk's first token for the whole chunk (Titans, section 3.2).
     n_persistent : int
-        Learned tokens ahead of the series' own (Titans, section 3.3).
+        Learned tokens ahead of those of the series (Titans, section 3.3).
     dropout : float
         In [0, 1), on each block's branches and ahead of the head.
 
@@ -79,12 +86,13 @@ class ModelConfig:
 
     lookback: int
     horizon: int
+    n_outputs: int = 1
     n_series: int = 1
     cycle: int = 0
     linear_path: bool = True
     linear_per_series: bool = False
-    linear_level: bool = False
-    linear_across: bool = False
+    linear_window_mean: bool = False
+    linear_cross_series: bool = False
     linear_harmonics: int = 0
     scale_windows: bool | None = None
     patch_len: int = 16
@@ -126,12 +134,18 @@ class ModelConfig:
                 )
         if self.linear_per_series and not self.linear_path:
             raise ValueError("`linear_per_series` must be False where `linear_path` is: it adds to that path.")
-        if self.linear_level and not self.linear_per_series:
-            raise ValueError("`linear_level` must be False where `linear_per_series` is: it adds to those weights.")
-        if self.linear_across and not self.linear_per_series:
-            raise ValueError("`linear_across` must be False where `linear_per_series` is: each series has its own.")
-        if self.linear_harmonics and not self.linear_across:
-            raise ValueError("`linear_harmonics` must be 0 where `linear_across` is False: its weights have them.")
+        if self.linear_window_mean and not self.linear_per_series:
+            raise ValueError(
+                "`linear_window_mean` must be False where `linear_per_series` is: it adds to those weights."
+            )
+        if self.linear_cross_series and not self.linear_per_series:
+            raise ValueError(
+                "`linear_cross_series` must be False where `linear_per_series` is: each series has weights for it."
+            )
+        if self.linear_harmonics and not self.linear_cross_series:
+            raise ValueError(
+                "`linear_harmonics` must be 0 where `linear_cross_series` is False: its weights have them."
+            )
         if 2 * self.linear_harmonics > self.cycle:
             raise ValueError(
                 f"`linear_harmonics` must be at most half of `cycle` = {self.cycle}, got {self.linear_harmonics}."

@@ -21,7 +21,7 @@ from titans_ts.kernels import ConvolutionKernel, MemoryState, convolution_kernel
 
 from .config import ModelConfig
 
-ALPHA_START = 0.01  # a memory that forgets faster from the start never learns to hold
+INITIAL_ALPHA = 0.01  # a memory that forgets faster at first never learns to hold
 NORM_EPS = 1e-6  # of a squared norm; keys can be exactly zero, where a smaller one would let gradients explode
 
 IMAGE_DEVICE = "cpu"  # where a convolution over tokens is quick as one over images
@@ -46,7 +46,7 @@ class LayerState:
 
 
 class NeuralMemory(nn.Module):
-    """Read tokens with a memory that keeps learning, at prediction time too.
+    """A layer whose memory is updated with every token that it reads, in training and in prediction.
 
     Parameters
     ----------
@@ -87,17 +87,17 @@ class NeuralMemory(nn.Module):
         )
         with torch.no_grad():
             alpha, eta, theta = self.project_gates.bias.view(3, self.n_heads)
-            alpha.fill_(torch.logit(torch.tensor(ALPHA_START)).item())
+            alpha.fill_(torch.logit(torch.tensor(INITIAL_ALPHA)).item())
             eta.zero_()
             theta.zero_()
             self.project_gates.weight.mul_(0.1)  # near their bias at first, so that alpha starts low for every token
 
-    def forward(self, x: Tensor, inert: Tensor | None = None) -> Tensor:
-        """Read `x` (batch, tokens, d_model) from a fresh memory; `inert` (batch, tokens) tokens leave it as it is."""
-        return self._run(x, None, inert, return_state=False)[0]
+    def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
+        """Read `x` (batch, tokens, d_model) from a fresh memory; `masked` (batch, tokens) tokens leave it as it is."""
+        return self._run(x, None, masked, return_state=False)[0]
 
     def step(
-        self, x: Tensor, state: LayerState | None = None, inert: Tensor | None = None
+        self, x: Tensor, state: LayerState | None = None, masked: Tensor | None = None
     ) -> tuple[Tensor, LayerState]:
         """Read on from `state`; any split of a sequence into steps gives what one pass gives.
 
@@ -106,7 +106,7 @@ class NeuralMemory(nn.Module):
         x : Tensor (batch, tokens, d_model)
         state : LayerState, optional
             A fresh memory if None.
-        inert : Tensor of bool (batch, tokens), optional
+        masked : Tensor of bool (batch, tokens), optional
             Tokens that leave the weights as they are; past surprise ends with them.
 
         Returns
@@ -114,19 +114,19 @@ class NeuralMemory(nn.Module):
         out : Tensor (batch, tokens, d_model)
         state : LayerState
         """
-        out, after = self._run(x, state, inert, return_state=True)
+        out, after = self._run(x, state, masked, return_state=True)
         assert after is not None  # asked for
         return out, after
 
     def _run(
-        self, x: Tensor, state: LayerState | None, inert: Tensor | None, return_state: bool
+        self, x: Tensor, state: LayerState | None, masked: Tensor | None, return_state: bool
     ) -> tuple[Tensor, LayerState | None]:
-        q, k, v, rows = self.read_in(self.project_qkv(x), None if state is None else state.conv)
+        q, k, v, rows = self.project_inputs(self.project_qkv(x), None if state is None else state.conv)
         raw = self.project_gates(x).unflatten(-1, (3, self.n_heads))  # (batch, tokens, 3, heads)
         chunk_gates = None
         if self.gates_per_chunk:
             raw, chunk_gates = self._hold(raw, state)
-        gates = self._gates(raw, v, inert)
+        gates = self._gates(raw, v, masked)
 
         read = partial(memory_scan, chunk_size=self.chunk_size, decay_to=self.decay_to, backend=self.backend)
         weights = tuple(self.initial)
@@ -141,7 +141,7 @@ class NeuralMemory(nn.Module):
             self.norm(y.to(self.norm.weight.dtype)).flatten(2) * silu(self.project_output_gate(x))
         ), after
 
-    def read_in(self, qkv: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def project_inputs(self, qkv: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """q, k and v (batch, tokens, heads, head_dim) and the convolution's last rows, from those `before`.
 
         In the dtype of `qkv`: narrow in automatic mixed precision, in which the kernels are quicker.
@@ -156,7 +156,7 @@ class NeuralMemory(nn.Module):
             q, k = _unit(q), _unit(k)
         return q.to(qkv.dtype), k.to(qkv.dtype), v.to(qkv.dtype), rows
 
-    def _gates(self, raw: Tensor, v: Tensor, inert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _gates(self, raw: Tensor, v: Tensor, masked: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         raw = raw if raw.dtype == torch.float64 else raw.float()  # 1 - alpha needs more than bfloat16's 8 bits
         alpha, eta, theta = raw.sigmoid().unbind(2)
         if not self.forgetting:
@@ -167,9 +167,9 @@ class NeuralMemory(nn.Module):
         if self.curvature > 0:
             square = v.to(raw.dtype).square().sum(-1).clamp(min=1)
             theta = theta * square ** (-self.curvature / 2)
-        if inert is not None:
+        if masked is not None:
             # Not eta = 1: W_t = W_{t-1} + S_t would write the past surprise once more for every such token.
-            alpha, eta, theta = (gate.masked_fill(inert.unsqueeze(-1), 0) for gate in (alpha, eta, theta))
+            alpha, eta, theta = (gate.masked_fill(masked.unsqueeze(-1), 0) for gate in (alpha, eta, theta))
         return alpha, eta, theta
 
     def _hold(self, raw: Tensor, state: LayerState | None) -> tuple[Tensor, Tensor]:
@@ -222,7 +222,7 @@ def _after(x: Tensor, before: Tensor | None) -> tuple[Tensor, int]:
 class _Convolution(torch.autograd.Function):
     """out[t] = bias + sum_i weight[-1 - i] x[t - i]: (batch, tokens, channels) -> the same.
 
-    With a backward of its own, because that of PyTorch's depthwise convolutions is slow on a CPU.
+    Its backward is written out, because that of PyTorch's depthwise convolutions is slow on a CPU.
     """
 
     @staticmethod
@@ -251,7 +251,7 @@ def _shifted_sum(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """out[t] = bias + sum_i weight[i] x[t + i - (width - 1)], for every t that sees any of x."""
     width, channels = weight.shape
     if x.device.type == IMAGE_DEVICE and x.numel() > 0:
-        # Of one row, their channels last: three times as quick as shifted multiply-adds.
+        # As an image of one row, its channels last: three times as quick as shifted multiply-adds.
         image, kernel = x.unsqueeze(1).permute(0, 3, 1, 2), weight.T[:, None, None, :]
         with torch.autocast("cpu", enabled=False):
             out = conv2d(image, kernel, bias, padding=(0, width - 1), groups=channels)

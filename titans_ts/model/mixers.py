@@ -1,6 +1,6 @@
-"""What the memory is compared with: attention, and SiMBA's own selective state space.
+"""Token mixers to compare the memory with: attention, and the selective state space that SiMBA uses.
 
-Each reads (batch, tokens, d_model), and `inert` (batch, tokens) tokens: no attention goes to them, and they leave the
+Each reads (batch, tokens, d_model), and `masked` (batch, tokens) tokens: no attention goes to them, and they leave the
 state space's state as it is (its convolution still sees them).
 
 Sources: Attention Is All You Need (Vaswani et al., 2017) with rotary positions (Su et al., 2021); Mamba (Gu and Dao,
@@ -30,13 +30,13 @@ class Attention(nn.Module):
         self.project_qkv = nn.Linear(config.d_model, 3 * config.d_model, bias=False)
         self.project_out = nn.Linear(config.d_model, config.d_model, bias=False)
 
-    def forward(self, x: Tensor, inert: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
         qkv = self.project_qkv(x).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
         q, k, v = qkv.unbind(0)  # each (batch, heads, tokens, head_dim)
         mask = None
-        if inert is not None:
+        if masked is not None:
             # A token may always attend to itself: a row with no key at all would be NaN.
-            mask = (~inert[:, None, None, :]) | torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
+            mask = (~masked[:, None, None, :]) | torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
         y = scaled_dot_product_attention(self._rotate(q), self._rotate(k), v, attn_mask=mask)
         out: Tensor = self.project_out(y.transpose(1, 2).flatten(2))
         return out
@@ -71,13 +71,13 @@ class Mamba(nn.Module):
             dt = torch.exp(torch.rand(inner) * math.log(100) + math.log(1e-3))
             self.project_dt.bias.copy_(dt + torch.log(-torch.expm1(-dt)))
 
-    def forward(self, x: Tensor, inert: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
         x, gate = self.project_in(x).chunk(2, dim=-1)
         x = silu(self.conv(x)[0])
         dt, b, c = self.project_x(x).split([self.rank, self.STATE, self.STATE], dim=-1)
         dt = softplus(self.project_dt(dt))  # (batch, tokens, inner)
-        if inert is not None:
-            dt = dt.masked_fill(inert.unsqueeze(-1), 0)
+        if masked is not None:
+            dt = dt.masked_fill(masked.unsqueeze(-1), 0)
         decay = torch.exp(dt.unsqueeze(-1) * -self.log_a.exp())  # (batch, tokens, inner, state)
         write = (dt * x).unsqueeze(-1) * b.unsqueeze(-2)
         h = torch.zeros_like(write[:, 0])

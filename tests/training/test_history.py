@@ -1,0 +1,40 @@
+"""Which evaluation is best, and when there is no more patience."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from titans_ts.training.history import Evaluation, History
+
+
+def history_of(*losses: float, **changes: bool) -> History:
+    return History([Evaluation(0.0, i, 0.0, loss, 1e-3) for i, loss in enumerate(losses)], **changes)
+
+
+def test_best_is_the_first_of_the_least_and_ignores_what_was_not_validated() -> None:
+    assert history_of(math.nan, 2.0, 1.0, 1.0, math.inf).best.step == 2
+    assert history_of(math.nan).best.step == 0
+    assert history_of(math.nan, math.nan).best.step == 1
+
+
+def test_the_initialisation_may_be_no_candidate() -> None:
+    assert history_of(1.0, 3.0, 2.0).best.step == 0
+    assert history_of(1.0, 3.0, 2.0, initialisation_is_candidate=False).best.step == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "exhausted"),
+    [
+        ((2.0,), False),
+        ((2.0, 3.0), False),
+        ((2.0, 3.0, 4.0), True),
+        ((2.0, 3.0, 1.0, 1.0), False),
+        ((math.nan,) * 9, False),
+    ],
+)
+def test_patience_of_two_ends_after_two_evaluations_without_a_better_one(
+    losses: tuple[float, ...], exhausted: bool
+) -> None:
+    assert history_of(*losses).is_exhausted(2) is exhausted

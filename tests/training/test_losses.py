@@ -1,0 +1,48 @@
+"""Losses by hand: what they sum, and which entries count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from titans_ts.training.losses import LOSSES
+
+BY_HAND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "mse": lambda error: error**2,
+    "mae": np.abs,
+    "huber": lambda error: np.where(abs(error) < 1, error**2 / 2, abs(error) - 0.5),
+}
+FORECAST = torch.tensor([[[1.0], [4.0], [-2.0]], [[0.0], [0.5], [7.0]]])  # (samples, horizon, outputs)
+TRUTH = torch.tensor([[1.5, 1.0, -2.0], [0.0, 0.0, 100.0]])
+ERRORS = (FORECAST[..., 0] - TRUTH).numpy()
+OBSERVED = torch.tensor([[True, True, True], [True, True, False]])
+
+
+def test_every_loss_is_known_by_its_name() -> None:
+    assert {name: (loss.name, loss.n_outputs) for name, loss in LOSSES.items()} == {n: (n, 1) for n in BY_HAND}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_mean_and_total_are_of_every_entry(name: str) -> None:
+    errors = BY_HAND[name](ERRORS)
+    assert LOSSES[name].mean(FORECAST, TRUTH).item() == pytest.approx(errors.mean())
+    assert LOSSES[name].total(FORECAST, TRUTH) == (pytest.approx(errors.sum()), 6)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_what_was_filled_in_counts_as_right_in_the_mean_and_not_at_all_in_the_total(name: str) -> None:
+    errors = BY_HAND[name](ERRORS) * OBSERVED.numpy()
+    assert LOSSES[name].mean(FORECAST, TRUTH, OBSERVED).item() == pytest.approx(errors.sum() / 6)
+    assert LOSSES[name].total(FORECAST, TRUTH, OBSERVED) == (pytest.approx(errors.sum()), 5)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_no_gradient_comes_from_what_was_filled_in(name: str) -> None:
+    forecast = FORECAST.clone().requires_grad_()
+    LOSSES[name].mean(forecast, TRUTH, OBSERVED).backward()
+    assert forecast.grad is not None
+    assert forecast.grad[1, 2].item() == 0
+    assert forecast.grad[0, 1].item() > 0

@@ -1,0 +1,132 @@
+"""Moments of runs of windows, against those of the windows one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from titans_ts.model import Batch, ModelConfig, SimbaForecaster
+from titans_ts.tables.series_data import SeriesData
+from titans_ts.training.closed_form import initialise
+from titans_ts.training.moments import Moments, moments_of_batches, moments_of_runs
+from titans_ts.windows.windows import Windows
+
+LOOKBACK, HORIZON = 7, 3
+
+
+def windows_of(
+    lengths: list[int], means: list[float], observed: np.ndarray | None = None, **given: np.ndarray
+) -> Windows:
+    rng = np.random.default_rng(0)
+    values = [mean + rng.normal(size=n).cumsum() for n, mean in zip(lengths, means, strict=True)]
+    count = len(lengths)
+    series = torch.from_numpy(np.concatenate(values)).float()
+    data = SeriesData(series, np.array(lengths), np.zeros(count, dtype=int), observed)
+    bounds = {"first": np.full(count, LOOKBACK), "last": np.array(lengths)}
+    return Windows(data, lookback=LOOKBACK, horizon=HORIZON, **bounds | given)
+
+
+def one_by_one(windows: Windows, parts: int, by_series: bool, window_mean: bool) -> Moments:
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        past, future = batch.past.double(), batch.future.double()
+        at = past.mean(1, keepdim=True)
+        x = torch.cat([past - at, at], dim=1) if window_mean else past - at
+        return x, future - at, batch.series * by_series
+
+    return moments_of_batches(windows, 10**9, (parts, LOOKBACK + window_mean, HORIZON), read)
+
+
+@pytest.mark.parametrize("window_mean", [False, True])
+@pytest.mark.parametrize("by_series", [False, True])
+def test_runs_have_the_moments_of_their_windows(by_series: bool, window_mean: bool) -> None:
+    windows = windows_of([40, 10, 11, 25], [0.0, 30.0, -5.0, 1e3])  # one has a single window
+    runs = windows.runs
+    assert runs is not None
+    assert [len(run.values) for run in runs] == [40, 10, 11, 25]
+    runs = [run._replace(values=run.values.double()) for run in runs]
+    parts = torch.tensor([run.series * by_series for run in runs])
+    found = moments_of_runs(runs, parts, 4, LOOKBACK, HORIZON, window_mean)
+    expected = one_by_one(windows, 4, by_series, window_mean)
+    assert found.n == expected.n == (31 + 1 + 2 + 16) * HORIZON
+    for name in ("xx", "xy", "yy"):
+        a, b = getattr(found, name), getattr(expected, name)
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9 * b.abs().max().item())
+
+
+def test_a_run_is_of_the_rows_asked_for_alone() -> None:
+    windows = windows_of([30, 30], [0.0, 5.0], first=np.array([9, 12]), last=np.array([20, 12]))
+    runs = windows.runs
+    assert runs is not None
+    (run,) = runs  # the other has no window
+    (batch,) = windows.batches(100)
+    assert (run.series, run.time_index) == (0, 2)
+    assert torch.equal(run.values.unfold(0, LOOKBACK + HORIZON, 1), torch.cat([batch.past, batch.future], dim=1))
+
+
+def test_there_are_no_runs_of_padded_or_filled_windows() -> None:
+    assert windows_of([30], [0.0], first=np.array([3])).runs is None
+    observed = np.ones(30, dtype=bool)
+    observed[12] = False
+    assert windows_of([30], [0.0], observed=observed).runs is None
+
+
+@pytest.mark.parametrize("per_series", [False, True])
+@pytest.mark.parametrize("cycle", [0, 5])
+def test_the_initialisation_is_the_same_by_runs_and_by_windows(
+    cycle: int, per_series: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ModelConfig(
+        lookback=LOOKBACK, horizon=HORIZON, n_series=2, cycle=cycle, d_model=8, n_layers=1, scale_windows=False,
+        linear_per_series=per_series, linear_window_mean=per_series,
+    )  # fmt: skip
+    first, last = np.array([LOOKBACK, LOOKBACK]), np.array([150, 140])
+    train = windows_of([200, 180], [1.0, -2.0], first=first, last=last)
+    validation = windows_of([200, 180], [1.0, -2.0], first=last, last=np.array([200, 180]))
+    profile = torch.from_numpy(np.random.default_rng(1).normal(size=(2, cycle))).float() if cycle else None
+    found = []
+    for other in ("titans_ts.training.closed_form.moments_of_batches", "titans_ts.windows.windows.Windows.runs"):
+        monkeypatch.undo()
+        monkeypatch.setattr(other, None)  # so that the other way is taken
+        network = SimbaForecaster(config).eval()
+        error = initialise(network, train, validation, profile)
+        assert network.linear is not None
+        found.append(
+            (
+                error,
+                network.linear(torch.eye(LOOKBACK) - 1 / LOOKBACK, torch.arange(LOOKBACK) % 2, torch.ones(LOOKBACK, 1)),
+            )
+        )
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-3, atol=1e-4)
+
+
+def test_inputs_that_all_series_share_are_counted_once() -> None:
+    """Inputs that depend on the time index alone, as cross-series features do."""
+    windows = windows_of([40, 40, 40], [0.0, 5.0, -1.0], series=np.array([2, 0, 1]))
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        time_index = batch.time_index.double()
+        return torch.stack([time_index.cos(), time_index.sin()], dim=1), batch.future, batch.series
+
+    once, each = (moments_of_batches(windows, None, (3, 2, HORIZON), read, same) for same in (True, False))
+    assert once.xx.shape == (1, 2, 2)
+    torch.testing.assert_close(once.xx.expand(3, -1, -1), each.xx)
+    torch.testing.assert_close(once.xy, each.xy)
+    weight = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 2, HORIZON)))
+    assert once.error(weight) == pytest.approx(each.error(weight))
+    joined = once.as_outputs()
+    assert (joined.xx.shape, joined.xy.shape) == ((2, 2), (2, 3 * HORIZON))
+    assert joined.error(weight.transpose(0, 1).flatten(1)) == pytest.approx(each.error(weight))
+
+
+def test_windows_are_aligned_where_each_series_has_the_same() -> None:
+    assert windows_of([40, 40], [0.0, 1.0]).aligned
+    assert windows_of([40, 50], [0.0, 1.0], last=np.array([35, 35])).aligned
+    assert not windows_of([40, 41], [0.0, 1.0]).aligned
+    assert not windows_of([40, 40], [0.0, 1.0], first=np.array([7, 8]), last=np.array([39, 40])).aligned
+    assert not windows_of([40, 40], [0.0, 1.0], series=np.array([0, 0])).aligned
+    observed = np.ones(80, dtype=bool)
+    observed[12] = False
+    assert not windows_of([40, 40], [0.0, 1.0], observed=observed).aligned

@@ -1,0 +1,67 @@
+"""Arguments as a user gives them: what does not fit is named, the rest comes as the toolkit's types."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from .tables.panel import Panel
+
+# Tables whose series need no name: where it is unknown they are known by their position.
+NAMELESS = {"array", "series", "single"}
+
+
+def check_no_targets(y: Any) -> None:
+    """Refuse a `y`, which scikit-learn hands on; a table has its targets in itself."""
+    if y is not None:
+        raise ValueError(
+            "`y` must be None: the table given as `df` holds the targets. "
+            "To score by another measure pass as `scoring` a function of the forecaster and a table."
+        )
+
+
+def match_series(panel: Panel, fitted: Panel, forecaster: str) -> np.ndarray:
+    """The number of each series of `panel` among those fitted, -1 for one that was not.
+
+    They are found by name, those of an array or without a name by position.
+    """
+    kinds = {panel.layout.kind, fitted.layout.kind}
+    series: np.ndarray = fitted.ids.get_indexer(panel.ids)
+    if "array" in kinds or (kinds & NAMELESS and (series < 0).any()):
+        if panel.n_series == fitted.n_series:
+            return np.arange(fitted.n_series)
+        if "array" in kinds:  # in scikit-learn's words too, which its checks ask for
+            raise ValueError(
+                f"`df` must have {fitted.n_series} series as the data fitted, got {panel.n_series}: X has "
+                f"{panel.n_series} features, but {forecaster} is expecting {fitted.n_series} features as input."
+            )
+    if (series < 0).all() and panel.id_type != fitted.id_type and not kinds & NAMELESS:
+        raise ValueError(
+            f"`df` must name its series as the data fitted did, by {fitted.id_type} such as "
+            f"{fitted.id_of(0)!r}, got {panel.id_type} such as {panel.id_of(0)!r}."
+        )
+    return series
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """`value` as a bool; NumPy's is one too, which a grid of parameters holds."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"`{name}` must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_integer(name: str, value: Any, low: int, default: int | None = None) -> int:
+    """`value` as an int of at least `low`; NumPy's is one too. The default for None where there is one."""
+    if value is None and default is not None:
+        return default
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        whole = operator.index(value)
+    except TypeError:
+        raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.") from None
+    if whole < low:
+        raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
+    return whole

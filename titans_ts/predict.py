@@ -1,0 +1,151 @@
+"""Forecasts from the end of a panel's series, those that a network was trained on and those that it never saw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from .model import Batch, SimbaForecaster
+from .model.layers import Cycle
+from .tables.panel import Panel
+from .training.evaluate import EVALUATION_BATCH
+from .windows.cross_series import CrossSeriesFeatures
+from .windows.scaler import Scaler
+from .windows.seasonal import seasonal_profiles
+from .windows.windows import Windows, on_device
+
+
+def recursive_forecast(
+    network: SimbaForecaster, scaler: Scaler, panel: Panel, series: np.ndarray, steps: int
+) -> np.ndarray:
+    """Forecast the steps after the last row of each series; past the horizon, forecasts stand for what came.
+
+    A series that was not trained on is scaled by the rows given, and forecast minus their seasonal profile if they
+    cover one and the network was initialised with profiles. If its rows are constant, so is the forecast.
+
+    Parameters
+    ----------
+    network : SimbaForecaster
+    scaler : Scaler
+        Of the series trained on.
+    panel : Panel
+    series : ndarray of int, shape (n_series,)
+        The number that the network knows each series of `panel` by, -1 for one that it does not know.
+    steps : int
+
+    Returns
+    -------
+    ndarray, shape (n_series, steps, outputs), float64
+        In the units of the data.
+    """
+    scaler = scaler.take(series)
+    forward: Callable[[Batch], Tensor] = network
+    constant = np.zeros(panel.n_series, dtype=bool)
+    unseen = np.flatnonzero(series < 0)
+    if len(unseen):
+        others = panel.take(unseen).data
+        found = Scaler.fit(others, others.lengths)
+        scaler.mean[unseen], scaler.std[unseen] = found.mean, found.std
+        low, high = (extreme.reduceat(others.values, others.offsets) for extreme in (np.minimum, np.maximum))
+        constant[unseen] = low == high
+        if network.cycle is not None:
+            series = series.copy()
+            series[unseen] = len(network.cycle.profile) + np.arange(len(unseen))
+            profiles = np.zeros((len(unseen), network.cycle.period))
+            if network.cycle.seasonal:
+                profiles = seasonal_profiles(found.transform(others), others.lengths, network.cycle.period)
+                profiles *= (others.lengths >= network.cycle.period)[:, None]
+            forward = _with_profiles(network, network.cycle, profiles)
+    forecast = _forecast(network, forward, recent_rows(panel, network), scaler, series, steps)
+    forecast[constant] = 0
+    return scaler.inverse(forecast)
+
+
+def recent_rows(panel: Panel, network: SimbaForecaster) -> Panel:
+    """The rows that a forecast reads: the last lookback of each series, and those of others at the same times."""
+    rows = np.full(panel.n_series, network.config.lookback)
+    if network.cross_series is not None:
+        rows += panel.data.ends - panel.data.ends.min()
+    return panel.tail(rows)
+
+
+def _with_profiles(network: SimbaForecaster, cycle: Cycle, profiles: np.ndarray) -> Callable[[Batch], Tensor]:
+    """The network with the seasonal profiles of further series, (further, period), after those of its `cycle`."""
+    trained = cycle.profile
+    all_profiles = torch.cat([trained, torch.from_numpy(profiles).to(trained)])
+
+    def forward(batch: Batch) -> Tensor:
+        forecast: Tensor = functional_call(network, {"cycle.profile": all_profiles}, (batch,))
+        return forecast
+
+    return forward
+
+
+@torch.no_grad()
+def _forecast(
+    network: SimbaForecaster,
+    forward: Callable[[Batch], Tensor],
+    panel: Panel,
+    scaler: Scaler,
+    series: np.ndarray,
+    steps: int,
+) -> np.ndarray:
+    """(n_series, steps, outputs) at the scale of each series."""
+    config = network.config
+    n_blocks = math.ceil(steps / config.horizon)
+    data = on_device(scaler.transform_panel(panel), network.device)
+    cross_series = None
+    if network.cross_series is not None:
+        cross_series = CrossSeriesFeatures(
+            data,
+            lookback=config.lookback,
+            n_series=config.n_series,
+            series=series,
+            ahead=n_blocks * config.horizon,
+        )
+    contexts = Windows(
+        data,
+        lookback=config.lookback,
+        horizon=0,
+        first=data.lengths,
+        last=data.lengths,
+        series=series,
+        cross_series=cross_series,
+    )
+    batches = list(contexts.batches(EVALUATION_BATCH))
+    blocks = []
+    for i in range(n_blocks):
+        forecasts = [forward(batch) for batch in batches]
+        blocks.append(torch.cat(forecasts))
+        if i + 1 < n_blocks:
+            batches = _moved_on(batches, forecasts, cross_series)
+    return torch.cat(blocks, dim=1)[:, :steps].double().cpu().numpy()
+
+
+def _moved_on(batches: list[Batch], forecasts: list[Tensor], cross_series: CrossSeriesFeatures | None) -> list[Batch]:
+    """The windows one horizon later, their forecasts (samples, horizon, outputs) taken for what came."""
+    horizon = forecasts[0].shape[1]
+    if cross_series is not None:
+        for batch, forecast in zip(batches, forecasts, strict=True):
+            cross_series.write(batch.series, batch.time_index + batch.past.shape[1], forecast[..., 0])
+    moved = []
+    for batch, forecast in zip(batches, forecasts, strict=True):
+        lookback, new, padding_mask = batch.past.shape[1], forecast[..., 0], batch.padding_mask
+        time_index = batch.time_index + horizon
+        if padding_mask is not None:
+            padding_mask = torch.cat([padding_mask, torch.ones_like(new, dtype=torch.bool)], dim=1)[:, -lookback:]
+        moved.append(
+            batch._replace(
+                past=torch.cat([batch.past, new], dim=1)[:, -lookback:],
+                time_index=time_index,
+                padding_mask=padding_mask,
+                # Read when all are written: a window's features are of the series of other batches too.
+                cross_series=None if cross_series is None else cross_series.at(time_index),
+            )
+        )
+    return moved

@@ -1,0 +1,163 @@
+"""Storage for the trials of a search: memory, a file, or a database that several machines share.
+
+A worker that is killed leaves its trial running for ever, unless somebody says otherwise. A database has Optuna's
+heartbeat for that. In a file each trial carries who runs it, and whoever joins the study gives up those of workers that
+are gone.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+import warnings
+from pathlib import Path
+
+import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.study import Study
+from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
+
+SQLITE = (".db", ".sqlite", ".sqlite3")  # endings of a file that is a database
+HEARTBEAT, GRACE = 30, 120  # seconds between signs of life on a database, and without one until a trial is given up
+SILENCE = 3600  # seconds without a report after which a trial of another machine on a file is given up
+PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before a database is asked again
+RETRIES = 3  # for a trial on a database whose worker is gone
+WORKER, SEEN, REASON = "worker", "seen", "reason"  # user attributes of a trial
+
+_TOKEN = uuid.uuid4().hex  # a process that has another one's number is not that process
+
+
+def open_storage(storage: str | os.PathLike[str] | BaseStorage | None) -> BaseStorage:
+    """The storage that `TitansSearchCV` was given.
+
+    Parameters
+    ----------
+    storage : path, str, BaseStorage or None
+        A file: SQLite if it ends in .db, .sqlite or .sqlite3, else a journal. A URL with "://" as SQLAlchemy takes it.
+        None keeps trials in memory.
+
+    Raises
+    ------
+    TypeError
+        If it is anything else.
+    FileNotFoundError
+        If the file's folder does not exist.
+    """
+    if storage is None:
+        return InMemoryStorage()
+    if isinstance(storage, BaseStorage):
+        return storage
+    if not isinstance(storage, (str, os.PathLike)):
+        raise TypeError(f"`storage` must be a path, a URL, an Optuna storage or None, got {type(storage).__name__}.")
+    if "://" in str(storage):
+        return _database(str(storage))
+    path = Path(storage).absolute()
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"`storage` must lie in an existing folder; {path.parent} does not exist.")
+    if path.suffix in SQLITE:
+        return _database(f"sqlite:///{path}")
+    return JournalStorage(JournalFileBackend(str(path)))
+
+
+def _database(url: str) -> RDBStorage:
+    """Optuna's storage behind a URL.
+
+    Of processes that begin in the same moment one makes the tables, and the others find them half made: they try again.
+    """
+    for pause in PAUSES:
+        try:
+            return _connected(url)
+        except (IntegrityError, OperationalError, ProgrammingError):
+            time.sleep(pause)
+    return _connected(url)
+
+
+def _connected(url: str) -> RDBStorage:
+    engine = {"connect_args": {"timeout": GRACE}} if url.startswith("sqlite") else {"pool_pre_ping": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)
+
+        def again(study: Study, trial: FrozenTrial) -> None:
+            trial.user_attrs = {}  # the worker that is gone is not the one that will try again
+            retry(study, trial)
+
+        return RDBStorage(
+            url,
+            engine_kwargs=engine,
+            heartbeat_interval=HEARTBEAT,
+            grace_period=GRACE,
+            heartbeat_stale_trial_callback=again,
+        )
+
+
+def sign(trial: Trial) -> None:
+    """Write on a trial who runs it, and that it is still run."""
+    trial.set_user_attr(WORKER, [socket.gethostname(), os.getpid(), _TOKEN])
+    seen(trial)
+
+
+def seen(trial: Trial) -> None:
+    trial.set_user_attr(SEEN, time.time())
+
+
+def give_up_lost(study: Study) -> list[int]:
+    """Fail the running trials whose workers are gone; the numbers of those that no heartbeat told of.
+
+    On this machine a worker is gone with its process, on another one after an hour without a report. On a database
+    Optuna's heartbeat tells sooner, and has the trial tried again.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        optuna.storages.fail_stale_trials(study)
+    lost = [trial.number for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]) if _is_lost(trial)]
+    for number in lost:
+        study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
+    return lost
+
+
+def _is_lost(trial: FrozenTrial) -> bool:
+    if WORKER not in trial.user_attrs:  # killed before it could sign, or not one of ours
+        begun = trial.datetime_start
+        return begun is not None and time.time() - begun.timestamp() > GRACE
+    host, process, token = trial.user_attrs[WORKER]
+    if host != socket.gethostname():
+        return bool(time.time() - trial.user_attrs.get(SEEN, 0) > SILENCE)
+    if process == os.getpid():
+        return bool(token != _TOKEN)
+    return not _is_alive(process)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return not _is_zombie(process)
+
+
+def _is_zombie(process: int) -> bool:
+    """Ended, but its parent has not asked how; Linux only."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] == "Z"
+
+
+def begun(study: Study) -> int:
+    """How many trials count: finished or running, but not those whose workers were lost."""
+    return sum(counts(trial) for trial in study.get_trials(deepcopy=False))
+
+
+def counts(trial: FrozenTrial) -> bool:
+    if trial.state == TrialState.FAIL:
+        return REASON in trial.user_attrs
+    return trial.state != TrialState.WAITING

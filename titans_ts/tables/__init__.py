@@ -1,0 +1,1 @@
+"""Tables in, tables out: every accepted layout to one Panel of series on a calendar, and forecasts back."""

@@ -1,0 +1,134 @@
+"""Dates that tables hold as text or as `date` objects: to labels that have a calendar, and back as they were."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+DATE_OBJECTS = "date"  # how labels were written, where not in a strptime format
+
+_YEAR_FIRST = re.compile(r"\d{4}(?:([-/.]?)\d\d(?:\1\d\d(?:([ T])\d\d:\d\d(:\d\d)?(Z)?)?)?)?")
+_YEAR_LAST = re.compile(r"(\d{1,2})([-/. ])(\d{1,2})\2(\d{4}|\d\d)\b.*")
+
+
+def is_date(dtype: Any) -> bool:
+    """Whether a dtype is one of dates or periods."""
+    return types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype)
+
+
+def holds_dates(column: pd.Series | pd.Index) -> bool:
+    """Whether a column holds dates of any kind; text and objects are told by their first value."""
+    if is_date(column.dtype):
+        return True
+    if not _may_be_text(column.dtype):
+        return False
+    known = column.notna()
+    if not known.any():
+        return False
+    first = column[[int(np.argmax(known))]] if isinstance(column, pd.Index) else column.iloc[[int(np.argmax(known))]]
+    label = first.tolist()[0]
+    if isinstance(label, str):
+        return bool(_YEAR_FIRST.fullmatch(label) or _YEAR_LAST.fullmatch(label))
+    return pd.api.types.infer_dtype(first) in ("date", "datetime", "datetime64", "period")
+
+
+def read_dates(
+    labels: pd.Index, remedy: str = "convert them first, with `pd.to_datetime(..., format={!r})`"
+) -> tuple[pd.Index, str | None]:
+    """Labels as dates, and how they were written: a strptime format, 'date' for objects, None if they are as given.
+
+    Only text with the year first is read, all of it in the format of the first: nothing is guessed. `remedy` says what
+    to do about other dates, with a place for the format that they seem to have.
+
+    Raises
+    ------
+    ValueError
+        If day and month of text could be either, or a later label has another format than the first.
+    """
+    if not _may_be_text(labels.dtype) or not len(labels):
+        return labels, None
+    kind = labels.inferred_type
+    if kind == "date":
+        return pd.to_datetime(labels), DATE_OBJECTS
+    if kind != "string":
+        return labels.infer_objects(), None  # objects that are datetimes or periods; anything else stays
+    first = labels[0]
+    written = text_format(first)
+    if written is None:
+        if _YEAR_LAST.fullmatch(first):
+            column = "" if labels.name is None else f" {labels.name!r}"
+            raise ValueError(
+                f"time labels{column} must have the year first to be read as they are, got {first!r}{either(labels)}; "
+                f"{remedy.format(guess(labels))} or the format that is meant."
+            )
+        return labels, None
+    return parse(labels, written), written
+
+
+def write_dates(labels: pd.Index, written: str | None) -> pd.Index:
+    """Labels as they were written."""
+    if written is None:
+        return labels
+    if written == DATE_OBJECTS:
+        return pd.Index(labels.date, dtype=object)
+    return labels.strftime(written)
+
+
+def text_format(text: str) -> str | None:
+    """The strptime format of a date with the year first; None for other text."""
+    found = _YEAR_FIRST.fullmatch(text)
+    if found is None:
+        return None
+    between, clock, seconds, zone = found.groups()
+    parts = [part for part, end in (("%Y", 4), ("%m", 6), ("%d", 8)) if len(re.sub(r"\D", "", text)) >= end]
+    if between == "" and len(parts) == 2:  # 202405 might as well be a number
+        return None
+    written = (between or "").join(parts)
+    if clock is not None:
+        written += f"{clock}%H:%M{':%S' if seconds else ''}{zone or ''}"
+    return written
+
+
+def parse(labels: pd.Index, written: str) -> pd.DatetimeIndex:
+    """Text in a strptime format as dates; ValueError names the first label that has another."""
+    dates = pd.to_datetime(labels, format=written, errors="coerce")
+    bad = np.asarray(dates.isna() & labels.notna())
+    if bad.any():
+        column = "" if labels.name is None else f" {labels.name!r}"
+        raise ValueError(
+            f"time labels{column} must all have the format {written!r}, got {labels[int(bad.argmax())]!r} in row "
+            f"{bad.argmax()}; write them alike, or convert them first, with `pd.to_datetime`."
+        )
+    return dates
+
+
+def guess(labels: pd.Index) -> str:
+    """A strptime format for text with the year last; day first unless the text itself says otherwise."""
+    found = _YEAR_LAST.fullmatch(labels[0])
+    if found is None:
+        return "%d.%m.%Y"
+    _, between, _, year = found.groups()
+    day_first = not _over_twelve(labels, 3)
+    order = ("%d", "%m") if day_first else ("%m", "%d")
+    rest = labels[0][found.end(4) :]
+    clock = {0: "", 6: " %H:%M", 9: " %H:%M:%S"}.get(len(rest), "")
+    return between.join([*order, "%Y" if len(year) == 4 else "%y"]) + clock
+
+
+def either(labels: pd.Index) -> str:
+    """Words for an error where no label tells day from month."""
+    return "" if _over_twelve(labels, 1) or _over_twelve(labels, 3) else ", whose day and month could be either"
+
+
+def _over_twelve(labels: pd.Index, part: int) -> bool:
+    """Whether part 1 or 3 of any label is over twelve, and so no month."""
+    matches = (_YEAR_LAST.fullmatch(label) for label in labels.unique() if isinstance(label, str))
+    return any(int(found[part]) > 12 for found in matches if found)
+
+
+def _may_be_text(dtype: Any) -> bool:
+    return types.is_object_dtype(dtype) or types.is_string_dtype(dtype)

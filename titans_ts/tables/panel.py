@@ -1,0 +1,153 @@
+"""Panel: series that were read from a table, and all that is needed to write their forecasts in the same layout."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .calendar import Calendar
+from .dates import write_dates
+from .layouts import FORECAST, Layout
+from .series_data import SeriesData
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Series of one calendar.
+
+    Parameters
+    ----------
+    data : SeriesData
+        Values in float64, in the units of the table.
+    ids : Index, shape (n_series,)
+        Series ids, sorted where they can be; column names for a wide table, channel numbers for an array.
+    calendar : Calendar
+        What a time index means.
+    layout : Layout
+        How the table was laid out.
+    """
+
+    data: SeriesData[np.ndarray]
+    ids: pd.Index
+    calendar: Calendar
+    layout: Layout
+
+    @property
+    def n_series(self) -> int:
+        """How many series there are."""
+        return self.data.n_series
+
+    @property
+    def id_type(self) -> str:
+        """The type of the ids, of categories that of what they hold: 'string', 'integer', ..."""
+        kind: str = (self.ids.categories if isinstance(self.ids, pd.CategoricalIndex) else self.ids).inferred_type
+        return kind
+
+    @property
+    def feature_names(self) -> np.ndarray | None:
+        """A wide table's columns, (n_series,) object, if all are strings: scikit-learn's `feature_names_in_`."""
+        if self.layout.kind != "wide" or not all(isinstance(name, str) for name in self.ids):
+            return None
+        return self.ids.to_numpy(dtype=object, copy=True)
+
+    def id_of(self, series: int) -> Any:
+        """The id of one series, as Python's own type."""
+        return self.ids[series : series + 1].tolist()[0]
+
+    def take(self, series: np.ndarray) -> Panel:
+        """The series number `series` (any,), in that order; copies."""
+        return replace(self, data=self.data.take(series), ids=self.ids[series])
+
+    def tail(self, rows: int | np.ndarray) -> Panel:
+        """The last `rows` rows of each series; as `SeriesData.tail`."""
+        return replace(self, data=self.data.tail(rows))
+
+    def head(self, rows: np.ndarray) -> Panel:
+        """The first `rows` rows of each series; as `SeriesData.head`."""
+        return replace(self, data=self.data.head(rows))
+
+    def write(self, forecast: np.ndarray, columns: Sequence[str] = (FORECAST,)) -> Any:
+        """Lay a forecast out as the table was.
+
+        Parameters
+        ----------
+        forecast : ndarray, shape (n_series, steps, outputs)
+            Values of the steps right after the last row of each series; a point forecast has one output.
+        columns : sequence of str, one for each output
+            Names of the outputs in a table with a time column and a target. A layout that has a column, or a value, for
+            each series and step takes a point forecast alone.
+
+        Returns
+        -------
+        DataFrame, Series or ndarray
+            Long: the id and time columns and `columns`; one series: the time column and `columns`; wide: the table's
+            own columns over the next times; a Series of the same name; an array of shape (steps, n_series). Of pandas,
+            polars or another kind as the table was, with times written as they were.
+
+        Raises
+        ------
+        ValueError
+            If `forecast` has another shape, or a name of `columns` is the id or time column's.
+        """
+        layout, n_outputs = self.layout, len(columns)
+        forecast = np.array(forecast, dtype=np.float64)
+        if forecast.ndim != 3 or forecast.shape[::2] != (self.n_series, n_outputs) or forecast.shape[1] < 1:
+            raise ValueError(
+                f"`forecast` must have shape (n_series, steps, outputs) = ({self.n_series}, steps, {n_outputs}), got "
+                f"{forecast.shape}."
+            )
+        if clash := [name for name in columns if name in (layout.id_col, layout.time_col)]:
+            raise ValueError(f"`columns` must differ from the table's own, got {clash[0]!r}.")
+        if layout.kind in ("long", "single"):
+            return self._to_backend(self._by_row(forecast, columns))
+        if n_outputs > 1:
+            raise ValueError(f"`columns` must have one name where the table is {layout.kind!r}, got {n_outputs}.")
+        point = forecast[:, :, 0]  # (n_series, steps)
+        return point.T.copy() if layout.kind == "array" else self._to_backend(self._by_series(point))
+
+    def _by_row(self, forecast: np.ndarray, columns: Sequence[str]) -> pd.DataFrame:
+        """One row for each series and step, one column for each output."""
+        layout, steps = self.layout, np.arange(forecast.shape[1])
+        times = self.calendar.labels(np.add.outer(self.data.ends, steps).ravel())
+        table: dict[Any, Any] = {layout.time_col: write_dates(times, layout.written)}
+        if layout.kind == "long":
+            table = {layout.id_col: self.ids.repeat(len(steps)), **table}
+        outputs = forecast.reshape(-1, len(columns)).T
+        return pd.DataFrame(table | dict(zip(columns, outputs, strict=True)))
+
+    def _by_series(self, point: np.ndarray) -> pd.DataFrame | pd.Series:
+        """One row for each step, one column for each series."""
+        layout = self.layout
+        labels = self.calendar.labels(self.data.ends[0] + np.arange(point.shape[1]))
+        if layout.index is None:
+            frame = pd.DataFrame(point.T, columns=self.ids)
+            frame.insert(0, layout.time_col, write_dates(labels, layout.written))
+            return frame
+        index = _like(layout.index, labels, self.calendar, layout.written)
+        if layout.kind == "series":
+            return pd.Series(point[0], index=index, name=layout.target_col)
+        return pd.DataFrame(point.T, index=index, columns=self.ids)
+
+    def _to_backend(self, table: pd.DataFrame | pd.Series) -> Any:
+        if self.layout.backend == "pandas":
+            return table
+        from .native import to_native  # loads narwhals, which pandas and NumPy do not need
+
+        return to_native(table, self.layout)
+
+
+def _like(index: pd.Index, labels: pd.Index, calendar: Calendar, written: str | None) -> pd.Index:
+    """`labels` as the history's index was: its name, a range if it was one, with a freq if it had one, text if so."""
+    if written is not None:
+        return write_dates(labels, written).astype(index.dtype).rename(index.name)
+    if isinstance(index, pd.RangeIndex):
+        return pd.RangeIndex(int(labels[0]), int(labels[-1]) + calendar.span, calendar.span, name=index.name)
+    if isinstance(index, pd.DatetimeIndex) and index.freq is not None:
+        with contextlib.suppress(ValueError):  # a midnight that clocks skip fits no freq
+            labels.freq = calendar.freq
+    return labels.rename(index.name)

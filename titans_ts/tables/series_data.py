@@ -1,0 +1,96 @@
+"""SeriesData: all series end to end in one vector, the one carrier of values between tables, windows and forecasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Values = TypeVar("Values", np.ndarray, "Tensor")
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesData(Generic[Values]):
+    """Values of many series on one time axis, series after series, each without gaps.
+
+    Parameters
+    ----------
+    values : ndarray or Tensor, shape (rows,)
+        In the order of time within each series.
+    lengths : ndarray of int64, shape (n_series,)
+        Rows of each series.
+    starts : ndarray of int64, shape (n_series,)
+        The time index of each series' first row.
+    observed : ndarray of bool, shape (rows,), optional
+        False where a value was filled in; None where none was.
+    """
+
+    values: Values
+    lengths: np.ndarray
+    starts: np.ndarray
+    observed: np.ndarray | None = None
+
+    @property
+    def n_series(self) -> int:
+        """How many series there are."""
+        return len(self.lengths)
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """The row at which each series begins, (n_series,) int64."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    @property
+    def ends(self) -> np.ndarray:
+        """The time index after each series' last row, which is the first to forecast: (n_series,) int64."""
+        return self.starts + self.lengths
+
+    @property
+    def row_in_series(self) -> np.ndarray:
+        """The number of each row within its series, (rows,)."""
+        return np.arange(len(self.values)) - np.repeat(self.offsets, self.lengths)
+
+    @property
+    def series_of_row(self) -> np.ndarray:
+        """The number of the series that each row belongs to, (rows,)."""
+        return np.repeat(np.arange(self.n_series), self.lengths)
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """The number of the series that `row` belongs to, and the row's time index."""
+        series = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        return series, int(self.starts[series] + row - self.offsets[series])
+
+    def rows_of(self, series: int) -> slice:
+        """The rows of one series."""
+        first = int(self.offsets[series])
+        return slice(first, first + int(self.lengths[series]))
+
+    def with_values(self, values: Any) -> SeriesData[Any]:
+        """Other values (rows,) of the same rows."""
+        return replace(self, values=values)
+
+    def take(self, series: np.ndarray) -> SeriesData[Values]:
+        """The series number `series` (any,), in that order; copies."""
+        lengths = self.lengths[series]
+        rows = np.arange(lengths.sum()) + np.repeat(self.offsets[series] - (np.cumsum(lengths) - lengths), lengths)
+        return self._select(rows, lengths, self.starts[series])
+
+    def tail(self, rows: int | np.ndarray) -> SeriesData[Values]:
+        """The last `rows` rows of each series, one number or (n_series,), fewer where it has fewer; copies."""
+        dropped = np.maximum(self.lengths - rows, 0)
+        kept = self.row_in_series >= np.repeat(dropped, self.lengths)
+        return self._select(kept, self.lengths - dropped, self.starts + dropped)
+
+    def head(self, rows: np.ndarray) -> SeriesData[Values]:
+        """The first `rows` (n_series,) rows of each series; copies."""
+        kept = self.row_in_series < np.repeat(rows, self.lengths)
+        return self._select(kept, np.minimum(self.lengths, rows), self.starts)
+
+    def _select(self, rows: np.ndarray, lengths: np.ndarray, starts: np.ndarray) -> SeriesData[Values]:
+        observed = None if self.observed is None else self.observed[rows]
+        return SeriesData(self.values[rows], lengths, starts, observed)

@@ -1,0 +1,1 @@
+"""From windows to a trained network: the closed-form initialisation, then gradient descent where it helps."""

@@ -1,0 +1,311 @@
+"""The closed-form initialisation: a strong linear forecast before the first gradient step.
+
+The linear path is least squares on the training windows, the ridge and whether to take the training profile away chosen
+on the validation windows. Both need only second moments, so a window is read once.
+
+Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a linear map goes; CycleNet (Lin et al.,
+2024) what a cycle adds; Bates and Granger (1969) what the mean of two forecasts does, Hansen (2008) that of
+regressions on ever more lags; Litterman (1986) that older lags are to be shrunk harder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from titans_ts.devices import seeded
+from titans_ts.model import Batch, ModelConfig, SimbaForecaster
+from titans_ts.model.linear import CrossSeriesPath
+from titans_ts.windows.windows import Run, Windows
+
+from .evaluate import evaluate
+from .moments import Moments, moments_of_batches, moments_of_runs
+
+RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
+MOST_WINDOWS = 2**16  # read, where each is read by itself
+MOST_PER_SERIES_WINDOWS = 2**18  # the same in all, for per-series weights
+# How much weights that read the window mean count beside those that do not: for the next step, and far ahead.
+WINDOW_MEAN_SHARES = 0.5, 0.75
+WINDOW_MEAN_LOOKBACKS = 3.5  # in so many the share covers all but 1/e of its way from the next step to far ahead
+LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this power of the lag
+PARTS = 5  # ends of a window that a path may read: its whole, its last half, its last quarter, ...
+RUN = 32  # windows that are read one by one in the time that a run of any length takes
+INITIALISED = ("cycle", "linear", "cross_series")  # the parts of a network that are set here
+RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
+
+
+class _Solution(NamedTuple):
+    """A linear path, and its mean squared error on the validation windows."""
+
+    error: float
+    weight: Tensor  # (lookback, horizon)
+    per_series: Tensor | None  # (n_series, inputs, horizon), what per-series weights add to it
+
+
+def initialised_network(
+    config: ModelConfig, train: Windows, validation: Windows | None, profile: Tensor | None, random_state: int
+) -> SimbaForecaster:
+    """A new network on the windows' device in its closed-form initialisation.
+
+    Its random weights are fixed by `random_state`; `profile` (n_series, period) is what its cycle may begin at. Where
+    `config.scale_windows` is None, the scaling with the lower validation error is chosen; without a linear path there
+    is nothing to compare, and windows are scaled.
+    """
+    scalings = [config.scale_windows]
+    if config.scale_windows is None:
+        scalings = [False, True] if config.linear_path else [True]
+    candidates = []
+    for scaling in scalings:
+        with seeded(random_state, train.device):
+            network = SimbaForecaster(replace(config, scale_windows=scaling))
+        network = network.to(train.device).eval()
+        candidates.append((initialise(network, train, validation, profile), network))
+    return min(candidates, key=lambda pair: pair[0])[1]
+
+
+def reinitialised_network(network: SimbaForecaster, random_state: int) -> SimbaForecaster:
+    """A new network in the initialisation of another, as `initialised_network` makes it with this `random_state`."""
+    with seeded(random_state, network.device):
+        new = SimbaForecaster(network.config)
+    kept = {name: value for name, value in network.state_dict().items() if name.partition(".")[0] in INITIALISED}
+    new.load_state_dict(kept, strict=False)
+    return new.to(network.device).eval()
+
+
+@torch.no_grad()
+def initialise(
+    network: SimbaForecaster, train: Windows, validation: Windows | None, profile: Tensor | None = None
+) -> float:
+    """Set the linear paths, and the cycle where its `profile` (n_series, period) helps, in place.
+
+    Only windows without a row to forecast that was filled in count; where there is none, the linear path begins at the
+    window mean or at the last value, whichever agrees better with the rows that were observed.
+
+    Returns the mean squared error on the validation windows, or on the training windows where there are none; NaN
+    for a network without a linear path.
+    """
+    if network.cycle is not None and profile is not None:
+        network.cycle.begin_at(profile)
+    if network.linear is None:
+        return float("nan")
+    observed = train.without_filled
+    if observed is None:
+        return _initialise_at_anchor(network, network.linear.weight, train if validation is None else validation)
+    train, validation = observed, None if validation is None else validation.without_filled
+    found = _solve(network, train, validation)
+    if network.cycle is not None and profile is not None:
+        network.cycle.begin_at(None)
+        without = _solve(network, train, validation)
+        if without.error < found.error:
+            found = without
+        else:
+            network.cycle.begin_at(profile)
+    network.linear.weight.copy_(found.weight)
+    if network.linear.per_series is not None and found.per_series is not None:
+        network.linear.per_series.copy_(found.per_series)
+    if network.cross_series is None:
+        return found.error
+    error, weight = _solve_cross_series(network, network.cross_series, train, validation)
+    network.cross_series.weight.copy_(weight)
+    return error
+
+
+def _initialise_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Windows) -> float:
+    """The linear path, its `weight`, at the window mean, or at the last value if nearer; the error on `windows`."""
+    errors = []
+    weight.zero_()
+    for last in (1.0, 0.0):
+        weight[-1] = last
+        errors.append(evaluate(network, windows, most=MOST_WINDOWS))
+    weight[-1] = float(errors[0] < errors[1])
+    return min(errors)
+
+
+def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None) -> _Solution:
+    """The linear path with the least validation error: the mean of those that read a window's whole, its last half, ...
+
+    The validation windows choose how many, for the common path and for the per-series ones. Such a mean fits the
+    training windows less well than the path that reads them whole, but where a series has changed since, each part errs
+    in a different way.
+    """
+    config, lookback = network.config, network.config.lookback
+    # A ridge shrinks all weights alike, so the inputs carry what is expected of theirs.
+    expected = _expected_weights(config, LAG_DECAY if validation is not None else 0.0, train.device)
+    moments = _linear_moments(network, train, normalised=True).scaled(expected)
+    scoring = _linear_moments(network, train if validation is None else validation, normalised=False).scaled(expected)
+    ridges, parts = (RIDGES, PARTS) if validation is not None else ((RIDGE_UNVALIDATED,), 1)
+    unread = [lookback - (lookback >> i) for i in range(parts) if i == 0 or lookback >> i > 1]
+    solved = [_solve_part(config, moments.since(n), scoring.since(n), len(train), ridges) for n in unread]
+    error, weight = _best_mean([common for common, _ in solved], scoring.pooled(lookback))
+    if not config.linear_per_series:
+        return _Solution(error, weight * expected, None)
+    error, each = _best_mean([weights for _, weights in solved if weights is not None], scoring)
+    added = each - _with_window_mean(weight, config)
+    return _Solution(error, weight * expected[:lookback], added * expected)
+
+
+def _expected_weights(config: ModelConfig, decay: float, device: torch.device) -> Tensor:
+    """The expected distance of each weight from its anchor, up to a factor: (inputs, 1), the oldest lag first.
+
+    lag ** -decay (Litterman, 1986); that of the window mean as far as that of the last value.
+    """
+    lag = torch.arange(config.lookback, 0, -1, dtype=torch.float64, device=device)
+    return pad(lag**-decay, (0, int(config.linear_window_mean)), value=1.0).unsqueeze(1)
+
+
+def _best_mean(paths: list[Tensor], scoring: Moments) -> tuple[float, Tensor]:
+    """The least error by `scoring` of the mean of the first path, the first two, ..., and that mean.
+
+    Each path reads the last of the inputs that the first one reads.
+    """
+    total = torch.zeros_like(paths[0])
+    best, kept = math.inf, torch.zeros_like(total)
+    for n, path in enumerate(paths, start=1):
+        total[..., -path.shape[-2] :, :] += path
+        mean = total / n
+        if (error := scoring.error(mean)) < best:
+            best, kept = error, mean
+    return best, kept
+
+
+def _solve_part(
+    config: ModelConfig, moments: Moments, scoring: Moments, n_windows: int, ridges: Sequence[float]
+) -> tuple[Tensor, Tensor | None]:
+    """The common path and the per-series ones, from the moments of what they read.
+
+    The common one is shrunk towards the window mean. Fewer windows than unknowns leave much to that, so there the
+    window's last value is a candidate too. By eigenvalues, so that a singular matrix does no harm.
+
+    The per-series ones are shrunk towards the common one, by a ridge in proportion to the series' moments that is
+    chosen for all at once. Those that read the window mean are averaged with those that do not: how soon a series
+    returns to its mean differs from one season to the next, of which the validation windows are one. That it returns is
+    the surer the further ahead.
+    """
+    steps = moments.xx.shape[-1] - config.linear_window_mean
+    pooled, pooled_scoring = moments.pooled(steps), scoring.pooled(steps)
+    anchors = [torch.zeros_like(pooled.xy)]
+    if n_windows < steps:
+        anchors.append(torch.zeros_like(pooled.xy))
+        anchors[1][-1] = 1
+    found = [(*_ridge_regression(pooled, pooled_scoring, anchor, ridges), anchor) for anchor in anchors]
+    _, away, anchor = min(found, key=lambda candidate: candidate[0])
+    weight = anchor + away
+    if not config.linear_per_series:
+        return weight, None
+    _, added = _ridge_regression(moments.first(steps), scoring.first(steps), weight, ridges)
+    if not config.linear_window_mean:
+        return weight, weight + added
+    anchor = _with_window_mean(weight, config)
+    _, reading_mean = _ridge_regression(moments, scoring, anchor, ridges)
+    share = _window_mean_share(config, weight.device)
+    return weight, anchor + (1 - share) * _with_window_mean(added, config) + share * reading_mean
+
+
+def _window_mean_share(config: ModelConfig, device: torch.device) -> Tensor:
+    """How much the weights that read the window mean count in the mean, for each step ahead: (horizon,)."""
+    ahead = torch.arange(1, config.horizon + 1, dtype=torch.float64, device=device)
+    near, far = WINDOW_MEAN_SHARES
+    return far - (far - near) * (-ahead / (WINDOW_MEAN_LOOKBACKS * config.lookback)).exp()
+
+
+def _with_window_mean(weight: Tensor, config: ModelConfig) -> Tensor:
+    """The weights of a path that does not read the window mean as those of one that may: (..., inputs, horizon)."""
+    return pad(weight, (0, 0, 0, int(config.linear_window_mean)))
+
+
+def _ridge_regression(
+    moments: Moments, scoring: Moments, anchor: Tensor, ridges: Sequence[float]
+) -> tuple[float, Tensor]:
+    """Least squares shrunk towards `anchor`, with the ridge that errs least by `scoring`.
+
+    Returns that error, and how far from the anchor the weights then are.
+    """
+    values, vectors = torch.linalg.eigh(moments.xx)
+    values = values.clamp(min=0)
+    scale = values.mean(-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
+    target = vectors.mT @ (moments.xy - moments.xx @ anchor)
+    # In the eigenvectors' basis a ridge multiplies each row of the target, so its error is a quadratic form of those.
+    linear = (target * (vectors.mT @ (scoring.xy - scoring.xx @ anchor))).sum(-1)
+    quadratic = (target @ target.mT) * (vectors.mT @ scoring.xx @ vectors)
+    best, kept, at_anchor = math.inf, torch.zeros_like(values), scoring.error(anchor)
+    for ridge in ridges:
+        shares = 1 / (values + ridge * scale)
+        gain = 2 * (linear * shares).sum() - (shares.unsqueeze(-2) @ quadratic @ shares.unsqueeze(-1)).sum()
+        error = at_anchor - gain.item() / scoring.n
+        if error < best:
+            best, kept = error, shares
+    return best, vectors @ (target * kept.unsqueeze(-1))
+
+
+def _solve_cross_series(
+    network: SimbaForecaster, path: CrossSeriesPath, train: Windows, validation: Windows | None
+) -> tuple[float, Tensor]:
+    """The error, and the weights (n_series, inputs, horizon) of what all series say about what is left of each.
+
+    That is what the linear path leaves, in the scale of the data. The inputs are brought to one scale, so that the
+    ridge treats them alike. They depend on the time index alone: series whose windows are aligned share their moments.
+    """
+    config = network.config
+    shape = config.n_series, path.n_inputs, config.horizon
+    aligned = train.aligned and (validation is None or validation.aligned)
+    most = None if aligned else MOST_PER_SERIES_WINDOWS
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        seen = network.normalised(batch)
+        left = seen.normalise(batch.future)
+        if network.linear is not None:
+            left = left - network.linear(seen.past, seen.series, seen.window_mean)
+        return network.cross_series_inputs(batch), left * seen.stats.std, batch.series
+
+    moments = moments_of_batches(train, most, shape, read, aligned)
+    scoring = moments if validation is None else moments_of_batches(validation, most, shape, read, aligned)
+    scale = moments.xx.sum(0).diagonal().sqrt()
+    scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
+    moments, scoring = moments.scaled(1 / scale), scoring.scaled(1 / scale)
+    ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
+    if aligned:
+        moments, scoring = moments.as_outputs(), scoring.as_outputs()
+    error, weight = _ridge_regression(moments, scoring, torch.zeros_like(moments.xy), ridges)
+    if aligned:
+        weight = weight.unflatten(1, (config.n_series, -1)).transpose(0, 1)
+    return error, weight / scale
+
+
+def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> Moments:
+    """Moments of what the linear path reads and is to forecast, over each window's scale or in the data's."""
+    config = network.config
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        seen = network.normalised(batch)
+        x, y = seen.past, seen.normalise(batch.future)
+        if config.linear_per_series and network.linear is not None:
+            x = network.linear.per_series_inputs(x, seen.window_mean)
+        if not normalised:
+            x, y = x * seen.stats.std, y * seen.stats.std
+        return x, y, batch.series if config.linear_per_series else torch.zeros_like(batch.series)
+
+    parts, inputs, most = 1, config.lookback, MOST_WINDOWS
+    if config.linear_per_series:
+        parts, most = config.n_series, MOST_PER_SERIES_WINDOWS
+        inputs += config.linear_window_mean
+    runs = None if config.scale_windows else windows.runs
+    if runs and RUN * len(runs) + parts * (config.lookback + config.horizon) < min(len(windows), most):
+        runs = [run._replace(values=_minus_profile(network, run)) for run in runs]
+        part = torch.tensor([run.series if config.linear_per_series else 0 for run in runs])
+        return moments_of_runs(runs, part, parts, config.lookback, config.horizon, config.linear_window_mean)
+    return moments_of_batches(windows, most, (parts, inputs, config.horizon), read)
+
+
+def _minus_profile(network: SimbaForecaster, run: Run) -> Tensor:
+    """The run's values in float64, minus the series' seasonal profile."""
+    values = run.values.double()
+    if network.cycle is None:
+        return values
+    series, time_index = torch.tensor([[run.series], [run.time_index]], device=values.device)
+    return values - network.cycle(series, time_index, len(values))[0]

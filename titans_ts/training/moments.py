@@ -1,0 +1,165 @@
+"""Second moments of windows, which is all that least squares asks of them.
+
+Windows that lie one row after the other share nearly all of their products: those of lags i + 1 and j + 1 are those of
+i and j, minus the first and plus one more. So the moments of all windows of a series take as many operations as rows
+times lags, plus lags squared, and not windows times lags squared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from titans_ts.model import Batch
+from titans_ts.windows.windows import Run, Windows
+
+BATCH = 4096  # windows read at a time
+
+
+class Moments(NamedTuple):
+    """Second moments of each series' windows, or of all windows as if they were of one series; in float64."""
+
+    xx: Tensor  # (n_series, inputs, inputs), or (1, ...) where all series read the same
+    xy: Tensor  # (n_series, inputs, horizon)
+    yy: Tensor  # (n_series,)
+    n: int  # entries of y, of all series
+
+    @classmethod
+    def zero(cls, parts: int, inputs: int, horizon: int, device: torch.device, same_inputs: bool = False) -> Moments:
+        """The moments of no window."""
+        shapes = (1 if same_inputs else parts, inputs, inputs), (parts, inputs, horizon), (parts,)
+        xx, xy, yy = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
+        return cls(xx, xy, yy, 0)
+
+    def first(self, inputs: int) -> Moments:
+        """The moments of the first `inputs`."""
+        return self._replace(xx=self.xx[:, :inputs, :inputs], xy=self.xy[:, :inputs])
+
+    def since(self, unread: int) -> Moments:
+        """The moments of all inputs but the first `unread`."""
+        return self._replace(xx=self.xx[:, unread:, unread:], xy=self.xy[:, unread:])
+
+    def scaled(self, by: Tensor) -> Moments:
+        """The moments of inputs that are multiplied `by` (inputs, 1)."""
+        return self._replace(xx=self.xx * (by * by.mT), xy=self.xy * by)
+
+    def pooled(self, inputs: int) -> Moments:
+        """The moments of all series as one, and of the first `inputs`."""
+        xx, xy, yy, n = self.first(inputs)
+        return Moments(xx.sum(0), xy.sum(0), yy.sum(), n)
+
+    def as_outputs(self) -> Moments:
+        """The moments of series that read the same as of one whose horizon is all of theirs, series after series."""
+        return Moments(self.xx[0], self.xy.transpose(0, 1).flatten(1), self.yy.sum(), self.n)
+
+    def error(self, weight: Tensor) -> float:
+        """The mean squared error of y = x weight."""
+        return ((self.yy.sum() - 2 * (weight * self.xy).sum() + (weight * (self.xx @ weight)).sum()) / self.n).item()
+
+
+def moments_of_batches(
+    windows: Windows,
+    most: int | None,
+    shape: tuple[int, int, int],
+    read: Callable[[Batch], tuple[Tensor, Tensor, Tensor]],
+    same_inputs: bool = False,
+) -> Moments:
+    """The moments of what `read` finds in each batch: x (samples, inputs), y (samples, horizon), the part of each.
+
+    `shape` is parts, inputs and horizon; where there are over `most` windows, evenly spaced ones stand for them. Where
+    all parts have the `same_inputs`, x is read from the first part alone.
+    """
+    total = Moments.zero(*shape, windows.device, same_inputs)
+    lead, n = None, 0
+    for batch in windows.batches(BATCH, most):
+        x, y, part = read(batch)
+        x, y = x.double(), y.double()
+        for i in part.unique().tolist():  # windows come series after series, so a batch has few
+            of_part = part == i
+            a, b = x[of_part], y[of_part]
+            if not same_inputs:
+                total.xx[i] += a.mT @ a
+            elif lead in (None, i):
+                lead = i
+                total.xx[0] += a.mT @ a
+            total.xy[i] += a.mT @ b
+            total.yy[i] += b.square().sum()
+        n += y.numel()
+    return total._replace(n=n)
+
+
+def moments_of_runs(
+    runs: list[Run], parts: Tensor, n_parts: int, lookback: int, horizon: int, window_mean: bool
+) -> Moments:
+    """The moments of centred pasts and of futures minus the window mean, over all windows of `runs`.
+
+    With `window_mean` the mean itself is one more input.
+
+    Parameters
+    ----------
+    runs : list of Run
+        Their values (windows + lookback + horizon - 1,) in float64.
+    parts : Tensor of int (runs,)
+        The part, in [0, n_parts), that each run's windows belong to.
+    """
+    device, size = runs[0].values.device, lookback + horizon
+    read = _centring(lookback, horizon, device)
+    inputs = lookback + window_mean
+    total = Moments.zero(n_parts, inputs, horizon, device)
+    n = 0
+    for part in parts.unique().tolist():
+        of_part = [runs[i] for i in (parts == part).nonzero()[:, 0].tolist()]
+        shift = torch.cat([run.values for run in of_part]).mean()
+        products, sums, count = _products([run.values - shift for run in of_part], size)
+        past, future = read[:inputs] @ products, read[lookback + 1 :]
+        xx, xy = past @ read[:inputs].mT, past @ future.mT
+        if window_mean:  # the mean itself, not what it is off the shift
+            xx[:, -1] += shift * (read[:inputs] @ sums)
+            xx[-1] = xx[:, -1]
+            xx[-1, -1] += shift * (read[lookback] @ sums + shift * count)
+            xy[-1] += shift * (future @ sums)
+        total.xx[part], total.xy[part] = xx, xy
+        total.yy[part] = ((future @ products) * future).sum()
+        n += count * horizon
+    return total._replace(n=n)
+
+
+def _centring(lookback: int, horizon: int, device: torch.device) -> Tensor:
+    """The matrix from a window's rows to its centred past, its mean, its future minus the mean: (size + 1, size)."""
+    size = lookback + horizon
+    mean = torch.zeros(size, dtype=torch.float64, device=device)
+    mean[:lookback] = 1 / lookback
+    rows = torch.eye(size, dtype=torch.float64, device=device) - mean
+    return torch.cat([rows[:lookback], mean[None], rows[lookback:]])
+
+
+def _products(series: list[Tensor], size: int) -> tuple[Tensor, Tensor, int]:
+    """The products (size, size) and sums (size,) over all windows of `size` rows, and the number of windows."""
+    counts = [len(values) - size + 1 for values in series]
+    begin = torch.stack([values[:size] for values in series])
+    end = torch.stack(
+        [pad(values[n:], (0, 1)) for values, n in zip(series, counts, strict=True)]
+    )  # the last is not read
+    first, total = begin.new_zeros(size), begin.new_zeros(())
+    for values, n in zip(series, counts, strict=True):
+        first += _correlation(values, n, size)
+        total += values[:n].sum()
+    moved = end.mT @ end - begin.mT @ begin  # what a lag further on both sides adds
+    products = torch.empty_like(moved)
+    products[0] = first
+    for i in range(size - 1):
+        products[i + 1, 0] = first[i + 1]
+        products[i + 1, 1:] = products[i, :-1] + moved[i, :-1]
+    sums = torch.cat([total[None], total + (end - begin).sum(0).cumsum(0)[:-1]])
+    return (products + products.mT) / 2, sums, sum(counts)
+
+
+def _correlation(values: Tensor, n: int, size: int) -> Tensor:
+    """sum_t values[t] values[t + j] over t < n, for j < size."""
+    length = 1 << (len(values) + n).bit_length()
+    spectrum = torch.fft.rfft(values, length) * torch.fft.rfft(values[:n], length).conj()
+    return torch.fft.irfft(spectrum, length)[:size]

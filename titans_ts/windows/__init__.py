@@ -1,0 +1,1 @@
+"""Series to windows: scaling, splits, windows and the features that networks read beside them."""

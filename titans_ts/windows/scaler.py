@@ -1,0 +1,78 @@
+"""The scale that networks see series at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from titans_ts.tables.calendar import show
+from titans_ts.tables.panel import Panel
+from titans_ts.tables.series_data import SeriesData
+
+FARTHEST = 1e15  # deviations from a series' mean; squares of more leave float32
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """Mean and standard deviation (population) of each series, (n_series,), in float64.
+
+    A series that does not vary has std 1, so that it comes back as it was.
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+
+    ROUNDING = 1e-14  # a spread below this share of the mean is rounding, not variation
+    EXTREME = 300  # powers of two beyond which squares may leave float64
+
+    @classmethod
+    def fit(cls, data: SeriesData[np.ndarray], rows: np.ndarray) -> Scaler:
+        """The scaler of the first `rows` (n_series,) rows of each series, those that were observed."""
+        values, offsets = data.values, data.offsets
+        mean, std = np.empty(data.n_series), np.empty(data.n_series)
+        size = np.maximum(np.maximum.reduceat(values, offsets), -np.minimum.reduceat(values, offsets))
+        power = np.frexp(size)[1]
+        power[np.abs(power) <= cls.EXTREME] = 0
+        for i, (start, n) in enumerate(zip(offsets, rows, strict=True)):
+            part = values[start : start + n]
+            if data.observed is not None:
+                part = part[data.observed[start : start + n]]
+            if power[i]:
+                part = np.ldexp(part, -power[i])  # exact, and squares stay within float64
+            mean[i], std[i] = part.mean(), part.std()
+        mean, std = np.ldexp(mean, power), np.ldexp(std, power)
+        flat = std <= cls.ROUNDING * np.abs(mean)
+        return cls(mean, np.where(flat, 1.0, std))
+
+    def take(self, series: np.ndarray) -> Scaler:
+        """The scaler of the series number `series` (any,), in that order; copies."""
+        return Scaler(self.mean[series], self.std[series])
+
+    def transform(self, data: SeriesData[np.ndarray]) -> SeriesData[np.ndarray]:
+        """Each series to mean 0 and standard deviation 1."""
+        mean, std = np.repeat(self.mean, data.lengths), np.repeat(self.std, data.lengths)
+        return data.with_values((data.values - mean) / std)
+
+    def transform_panel(self, panel: Panel) -> SeriesData[np.ndarray]:
+        """The series of `panel` at their scale.
+
+        Raises
+        ------
+        ValueError
+            If a value lies too far from all that the scale was taken from: names series and time.
+        """
+        scaled = self.transform(panel.data)
+        if scaled.values.min() >= -FARTHEST and scaled.values.max() <= FARTHEST:
+            return scaled
+        row = int(np.abs(scaled.values).argmax())
+        i, time_index = panel.data.locate(row)
+        label = show(panel.calendar.label(time_index))
+        raise ValueError(
+            f"series {panel.id_of(i)!r} has {panel.data.values[row]:g} at {label}, more than {FARTHEST:g} deviations "
+            "from the mean of the rows it was trained on; correct the value."
+        )
+
+    def inverse(self, scaled: np.ndarray) -> np.ndarray:
+        """Forecasts (n_series, steps, outputs) back to the data's units."""
+        return scaled * self.std[:, None, None] + self.mean[:, None, None]
