@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,61 +13,63 @@ import torch
 from titans_ts.datasets import Dataset
 from titans_ts.datasets.load import as_dataset
 from titans_ts.datasets.registry import find_spec
-from titans_ts.surroundings import Surroundings
-from titans_ts.windows import Windows, profiles
+from titans_ts.model import ModelConfig
+from titans_ts.tables.read import read_table
+from titans_ts.windows.cross_series import CrossSeriesFeatures
+from titans_ts.windows.seasonal import seasonal_profiles
+from titans_ts.windows.splits import backtest_folds, fold_windows
+from titans_ts.windows.windows import Windows, on_device
+
+
+class BenchmarkWindows(NamedTuple):
+    """Every window that forecasts train rows alone, validation rows alone, and test rows alone."""
+
+    train: Windows
+    validation: Windows
+    test: Windows
 
 
 class Benchmark:
-    """A data set as windows, scaled by its train rows."""
+    """A data set, scaled by its train rows."""
 
     def __init__(self, data: Dataset, device: torch.device) -> None:
         self.data = data
-        self.rows = data.split.test.stop
-        scaled = np.asarray(data.scaler.transform(data.frame.iloc[: self.rows]), dtype=np.float64)
-        self.n_series = scaled.shape[1]
-        self.scaled = scaled.T.ravel()  # series after series
-        self.lengths = np.full(self.n_series, self.rows)
-        self.starts = np.zeros(self.n_series, dtype=np.int64)
-        self.values = torch.from_numpy(self.scaled.astype(np.float32)).to(device)
-        self._features: Surroundings | None = None  # of the last lookback asked for
+        rows = data.frame.iloc[: data.split.test.stop]
+        self.panel = read_table(np.asarray(data.scaler.transform(rows), dtype=np.float64))
+        self.n_series = self.panel.n_series
+        self.series = on_device(self.panel.data, device)
+        self._features: CrossSeriesFeatures | None = None  # of the last lookback asked for
 
-    def cross_series_features(self, lookback: int) -> Surroundings:
-        """What each window comes with where the channels read one another."""
-        if self._features is None or self._features.lookback != lookback:
-            series = self.values, self.lengths, self.starts
-            self._features = Surroundings(*series, lookback=lookback, n_series=self.n_series)
-        return self._features
-
-    def windows(
-        self, part: range, lookback: int, horizon: int, *, dropped: int = 0, cross_series: bool = False
-    ) -> Windows:
-        """Every window that forecasts rows of `part` alone, less the last `dropped` of each channel.
-
-        With `cross_series` each comes with the features that channels read of one another.
-        """
-        first = max(part.start, lookback)
-        return Windows(
-            self.values,
-            self.lengths,
-            self.starts,
-            lookback=lookback,
-            horizon=horizon,
-            first=np.full(self.n_series, first),
-            last=np.full(self.n_series, part.stop - dropped),
-            around=self.cross_series_features(lookback) if cross_series else None,
-        )
+    def windows(self, config: ModelConfig, dropped: int = 0) -> BenchmarkWindows:
+        """The windows that a network reads; of each channel's test windows the last `dropped` are left out."""
+        lookback, horizon, split = config.lookback, config.horizon, self.data.split
+        (fold,) = backtest_folds(self.panel, horizon, val_size=len(split.validation), test_size=len(split.test))
+        fold = replace(fold, test=fold.test - dropped)
+        features = self._cross_series(lookback) if config.linear_cross_series else None
+        found = fold_windows(self.series, fold, lookback=lookback, horizon=horizon, cross_series=features)
+        if found.validation is None or found.test is None:
+            raise ValueError(
+                f"`horizon` must be at most the {len(split.validation)} validation and {len(split.test)} test rows of "
+                f"{self.data.name}, got {horizon}."
+            )
+        return BenchmarkWindows(found.train, found.validation, found.test)
 
     def profile(self, cycle: int) -> torch.Tensor | None:
         """The seasonal profile of each channel's train rows; None without a cycle."""
         if not cycle:
             return None
         rows = np.full(self.n_series, self.data.split.train.stop)
-        return torch.from_numpy(profiles(self.scaled, self.lengths, self.starts, rows, cycle))
+        return torch.from_numpy(seasonal_profiles(self.panel.data, rows, cycle))
 
     def frame(self) -> pd.DataFrame:
         """The scaled rows up to the end of test, a column for each channel."""
-        rows = self.data.frame.iloc[: self.rows]
-        return pd.DataFrame(self.scaled.reshape(rows.shape, order="F"), rows.index, rows.columns)
+        rows = self.data.frame.iloc[: self.data.split.test.stop]
+        return pd.DataFrame(self.panel.data.values.reshape(rows.shape, order="F"), rows.index, rows.columns)
+
+    def _cross_series(self, lookback: int) -> CrossSeriesFeatures:
+        if self._features is None or self._features.lookback != lookback:
+            self._features = CrossSeriesFeatures(self.series, lookback=lookback, n_series=self.n_series)
+        return self._features
 
 
 def read_subset(name: str, path: Path) -> Dataset:
@@ -87,7 +91,7 @@ def seasonal_naive(windows: Windows, period: int) -> tuple[float, float]:
     squared = absolute = 0.0
     count = 0
     for batch in windows.batches(4096):
-        forecast = batch.past[:, -period:].repeat(1, repeats, 1)[:, : windows.horizon]
+        forecast = batch.past[:, -period:].repeat(1, repeats)[:, : windows.horizon]
         error = (forecast - batch.future).double()
         squared += error.square().sum().item()
         absolute += error.abs().sum().item()

@@ -29,12 +29,14 @@ from benchmark import rows
 from benchmark.data import Benchmark, read_subset, seasonal_naive
 from benchmark.table import LOOKBACKS, MIXERS, Table, Variant
 from record import RESULTS
-from titans_ts.checks import find_device
 from titans_ts.datasets import load_dataset
+from titans_ts.devices import find_device
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.start import restarted_network, started_network
-from titans_ts.training import TrainConfig, evaluate, fit_network
-from titans_ts.windows import Windows
+from titans_ts.training.closed_form import initialised_network, reinitialised_network
+from titans_ts.training.config import TrainConfig
+from titans_ts.training.evaluate import evaluate
+from titans_ts.training.loop import fit_network
+from titans_ts.windows.windows import Windows
 
 DROPPED_BATCH = 128  # windows a batch, of which column (ii) drops the last partial one
 
@@ -101,16 +103,15 @@ class ClosedForms:
         self.benchmark = benchmark
         self._last: tuple[ModelConfig, SimbaForecaster, float] | None = None
 
-    def network(
-        self, config: ModelConfig, train: Windows, validation: Windows, seed: int
-    ) -> tuple[SimbaForecaster, float]:
+    def network(self, config: ModelConfig, seed: int) -> tuple[SimbaForecaster, float]:
         """A new network, and the seconds that its linear path took when it was solved for."""
         if self._last is None or self._last[0] != config:
+            train, validation, _ = self.benchmark.windows(config)
             begun = time.perf_counter()
-            solved = started_network(config, train, validation, self.benchmark.profile(config.cycle), seed)
+            solved = initialised_network(config, train, validation, self.benchmark.profile(config.cycle), seed)
             self._last = config, solved, time.perf_counter() - begun
         _, solved, seconds = self._last
-        return restarted_network(solved, seed), seconds
+        return reinitialised_network(solved, seed), seconds
 
 
 def measure(run: Run, benchmark: Benchmark, closed_forms: ClosedForms, held: set[rows.Key]) -> Iterator[dict[str, Any]]:
@@ -126,18 +127,19 @@ def measure(run: Run, benchmark: Benchmark, closed_forms: ClosedForms, held: set
     if not untrained and not trained:
         print(f"{label}: in the CSV already", flush=True)
         return
-    train, validation, tests = _windows(benchmark, model, run.columns)
-    network, seconds = closed_forms.network(model, train, validation, seed)
+    tests = {column: _test_windows(benchmark, model, column) for column in run.columns}
+    network, seconds = closed_forms.network(model, seed)
     for column in untrained:
         naive = seasonal_naive(tests[column], model.cycle or 1)
         yield {**shared, "model": "seasonal-naive", "column": column, **_scores(naive, 0.0)}
         yield {**shared, "model": "closed-form", "column": column, **_scores(errors(network, tests[column]), seconds)}
     if not trained:
         return
+    train, validation, _ = benchmark.windows(model)
     begun = time.perf_counter() - seconds
     history = fit_network(network, train, validation, replace(run.train, verbose=run.verbose))
     seconds = time.perf_counter() - begun
-    first, best = history.checks[0], history.best
+    first, best = history.evaluations[0], history.best
     print(
         f"{label}: validation {first.validation_loss:.4f} -> {best.validation_loss:.4f} "
         f"at epoch {best.epoch:.2f}, stopped by {history.stopped} after {seconds:.0f} s",
@@ -161,18 +163,10 @@ def print_table(found: list[dict[str, Any]], published: dict[str, list[float]]) 
         print(f"{name + ' (published)':<34}{'mean':>6}{mse:>9.4f}{mae:>9.4f}  over all four horizons")
 
 
-def _windows(
-    benchmark: Benchmark, config: ModelConfig, columns: list[str]
-) -> tuple[Windows, Windows, dict[str, Windows]]:
-    """Those of train, of validation, and of test by column."""
-    split, steps = benchmark.data.split, (config.lookback, config.horizon)
-    origins = len(split.test) - config.horizon + 1
-
-    def windows(part: range, dropped: int = 0) -> Windows:
-        return benchmark.windows(part, *steps, dropped=dropped, cross_series=config.linear_across)
-
-    tests = {c: windows(split.test, origins % DROPPED_BATCH if c == "ii" else 0) for c in columns}
-    return windows(split.train), windows(split.validation), tests
+def _test_windows(benchmark: Benchmark, config: ModelConfig, column: str) -> Windows:
+    """Those that a column counts."""
+    origins = len(benchmark.data.split.test) - config.horizon + 1
+    return benchmark.windows(config, dropped=origins % DROPPED_BATCH if column == "ii" else 0).test
 
 
 def _scores(found: tuple[float, float], seconds: float) -> dict[str, float]:

@@ -133,7 +133,7 @@ def main(argv: list[str] | None = None) -> None:
     print(f"best validation {sweep.scoring} {search.best_score_:.5f}: {search.best_params_}")
     if not args.no_default:
         default = forecaster.fit(frame, val_loss=sweep.scoring).history_
-        ended, closed_form = default.best.validation_loss, default.checks[0].validation_loss
+        ended, closed_form = default.best.validation_loss, default.evaluations[0].validation_loss
         print(f"with nothing searched: {ended:.5f}; the closed form alone {closed_form:.5f}")
     out = args.out or args.sweep.resolve().parent
     out.mkdir(parents=True, exist_ok=True)

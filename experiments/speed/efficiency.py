@@ -44,9 +44,11 @@ from speed.report import Report, Row, with_target
 from titans_ts import TitansForecaster
 from titans_ts.datasets import SPECS, load_dataset
 from titans_ts.model import ModelConfig, NeuralMemory, SimbaForecaster
-from titans_ts.start import closed_form_start, started_network
-from titans_ts.training import TrainConfig, evaluate, fit_network
-from titans_ts.windows import Windows
+from titans_ts.training.closed_form import initialise, initialised_network
+from titans_ts.training.config import TrainConfig
+from titans_ts.training.evaluate import evaluate
+from titans_ts.training.loop import fit_network
+from titans_ts.windows.windows import Windows
 
 PACKAGES = ("titans-ts", "torch", "titans-pytorch", "neuralforecast")
 LOOKBACK, HORIZON, HEADS = 96, 96, 4
@@ -169,11 +171,10 @@ def quality(setup: Setup) -> Iterator[Row]:
     model_config, train_config = table.configs(
         HORIZON, LOOKBACK, benchmark.n_series, Variant.of_mixer("memory"), seed=0
     )
-    features = model_config.linear_across
-    train, validation, test = (benchmark.windows(part, LOOKBACK, HORIZON, cross_series=features) for part in split)
+    train, validation, test = benchmark.windows(model_config)
 
     begun = time.perf_counter()
-    network = started_network(model_config, train, validation, benchmark.profile(model_config.cycle), 0)
+    network = initialised_network(model_config, train, validation, benchmark.profile(model_config.cycle), 0)
     solved = time.perf_counter() - begun
     yield Row("titans, closed form alone", solved, "s")
     yield Row("titans, closed form alone", evaluate(network, test), "MSE")
@@ -197,12 +198,12 @@ def closed_form(setup: Setup) -> list[Row]:
     for lookback, horizon in setup.closed_forms:
         kinds: dict[str, type[Windows]] = {"runs of rows": Windows, "windows one by one": OneByOne}
         shape: dict[str, Any] = dict(n_series=7, cycle=CYCLE, d_model=8, scale_windows=False)
-        shape |= dict(linear_per_series=True, linear_level=True)
+        shape |= dict(linear_per_series=True, linear_window_mean=True)
         network = SimbaForecaster(ModelConfig(lookback=lookback, horizon=horizon, **shape)).eval()
         timers: dict[str, Callable[[], float]] = {}
         for name, kind in kinds.items():
             windows = windows_of(wide_table(7, setup.rows), horizon, lookback, kind)
-            run = partial(closed_form_start, network, windows, None, torch.zeros(7, CYCLE))
+            run = partial(initialise, network, windows, None, torch.zeros(7, CYCLE))
             timers[f"{lookback} to {horizon}, {name}"] = partial(milliseconds, run)
         rows += compared(timers, setup)
     return rows
@@ -278,7 +279,7 @@ def few_steps(windows: Windows, series: int, batch_size: int, setup: Setup) -> C
     """The default network as the closed form initialises it, and its training for a number of steps."""
     size: dict[str, Any] = dict(n_series=series, d_model=setup.d_model, n_heads=HEADS, cycle=CYCLE)
     config = ModelConfig(lookback=windows.lookback, horizon=windows.horizon, **size)
-    network = started_network(config, windows, None, None, 0)
+    network = initialised_network(config, windows, None, None, 0)
 
     def run(steps: int) -> None:
         most = steps * batch_size
@@ -322,7 +323,7 @@ def full_shape(setup: Setup, name: str) -> list[Row]:
         data = load_dataset(name, root=folder, download=False)
     rows = [Row(f"{name}: load", time.perf_counter() - begun, "s")]
     benchmark = Benchmark(data, torch.device("cpu"))
-    train = benchmark.windows(data.split.train, LOOKBACK, HORIZON)
+    train = benchmark.windows(ModelConfig(lookback=LOOKBACK, horizon=HORIZON, n_series=benchmark.n_series)).train
     begun = time.perf_counter()
     for _ in train.shuffled(4096, torch.Generator().manual_seed(0)):
         pass

@@ -31,7 +31,7 @@ from measure import held_mib, in_a_process, medians, milliseconds, peak_mib
 from record import RESULTS
 from speed.generated import wide_table, windows_of
 from speed.report import Report, Row, with_target
-from titans_ts.frames import read_table
+from titans_ts.tables.read import read_table
 
 PACKAGES = ("titans-ts", "pandas", "numpy", "torch", "neuralforecast")
 SIZES = ((10_000, 200), (7, 69_680))  # series, rows of each

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from titans_ts.frames import read_table
-from titans_ts.windows import Scaler, Windows
+from titans_ts.tables.read import read_table
+from titans_ts.windows.scaler import Scaler
+from titans_ts.windows.windows import Windows, on_device
 
 CYCLE = 24
 
@@ -22,9 +23,7 @@ def wide_table(series: int, rows: int) -> pd.DataFrame:
 
 def windows_of(table: pd.DataFrame, horizon: int, lookback: int = 96, kind: type[Windows] = Windows) -> Windows:
     """Every window of a table, scaled as `TitansForecaster.fit` scales them; none for validation."""
-    panel = read_table(table)
-    scaler = Scaler.fit(panel.values, panel.lengths, panel.lengths)
-    values = torch.from_numpy(scaler.transform(panel.values, panel.lengths).astype(np.float32))
-    first = np.full(panel.n_series, lookback)
-    series = values, panel.lengths, panel.starts
-    return kind(*series, lookback=lookback, horizon=horizon, first=first, last=panel.lengths)
+    data = read_table(table).data
+    scaled = on_device(Scaler.fit(data, data.lengths).transform(data), torch.device("cpu"))
+    first = np.full(data.n_series, lookback)
+    return kind(scaled, lookback=lookback, horizon=horizon, first=first, last=data.lengths)

@@ -12,6 +12,7 @@ import torch
 
 from benchmark.data import Benchmark, read_subset, seasonal_naive
 from titans_ts.datasets import Dataset
+from titans_ts.model import ModelConfig
 
 CPU = torch.device("cpu")
 
@@ -37,20 +38,45 @@ def test_what_is_no_subset_is_refused(small_subset: Path, change: Any, message: 
         read_subset("electricity", small_subset)
 
 
-def test_column_ii_drops_the_last_partial_batch_of_windows(small: Dataset) -> None:
+def config(lookback: int, horizon: int, **parts: Any) -> ModelConfig:
+    return ModelConfig(lookback=lookback, horizon=horizon, n_series=2, **parts)
+
+
+def test_windows_forecast_the_rows_of_their_part_alone(small: Dataset) -> None:
+    found = Benchmark(small, CPU).windows(config(96, 6))
+    assert [len(windows) for windows in found] == [2 * (rows - 6 + 1) for rows in (600 - 96, 200, 400)]
+    scaled = small.scaler.transform(small.frame)
+    for windows, row in zip(found, (96, 600, 800), strict=True):
+        batch = windows.batch(torch.tensor([0]))
+        np.testing.assert_allclose(batch.past[0], scaled[row - 96 : row, 0], rtol=1e-6)  # float32
+        np.testing.assert_allclose(batch.future[0], scaled[row : row + 6, 0], rtol=1e-6)
+
+
+def test_what_is_dropped_are_the_last_test_windows_of_each_channel(small: Dataset) -> None:
     benchmark = Benchmark(small, CPU)
-    size = 400 - 6 + 1
+    whole, dropped = (benchmark.windows(config(96, 6), dropped=n).test for n in (0, 11))
+    assert (len(whole), len(dropped)) == (2 * 395, 2 * 384)
+    second = whole.batch(torch.arange(395, 395 + 384))
+    torch.testing.assert_close(dropped.batch(torch.arange(384, 768)).future, second.future, rtol=0, atol=0)
 
-    whole = benchmark.windows(small.split.test, 96, 6)
-    dropped = benchmark.windows(small.split.test, 96, 6, dropped=size % 128)
 
-    assert (len(whole), len(dropped)) == (2 * size, 2 * 384)
+def test_windows_come_with_cross_series_features_where_the_network_reads_them(small: Dataset) -> None:
+    benchmark = Benchmark(small, CPU)
+    reads = config(96, 6, linear_per_series=True, linear_cross_series=True)
+    batch = benchmark.windows(reads).validation.batch(torch.tensor([0]))
+    assert batch.cross_series is not None
+    whole = small.scaler.transform(small.frame)[504:600].mean(0)
+    np.testing.assert_allclose(batch.cross_series[0, :, -1], whole, rtol=1e-5)  # means of float32 values
+    assert benchmark.windows(config(96, 6)).validation.batch(torch.tensor([0])).cross_series is None
+
+
+def test_a_horizon_past_a_part_is_refused(small: Dataset) -> None:
+    with pytest.raises(ValueError, match="`horizon` must be at most the 200 validation and 400 test rows of ETTh1"):
+        Benchmark(small, CPU).windows(config(24, 420))
 
 
 def test_seasonal_naive_repeats_the_last_season(small: Dataset) -> None:
-    benchmark = Benchmark(small, CPU)
-
-    mse, mae = seasonal_naive(benchmark.windows(small.split.test, 96, 30), 24)
+    mse, mae = seasonal_naive(Benchmark(small, CPU).windows(config(96, 30)).test, 24)
 
     scaled = small.scaler.transform(small.frame)
     errors = [
@@ -62,8 +88,7 @@ def test_seasonal_naive_repeats_the_last_season(small: Dataset) -> None:
 
 
 def test_where_a_season_is_longer_than_the_lookback_naive_repeats_the_last_step(small: Dataset) -> None:
-    benchmark = Benchmark(small, CPU)
-    windows = benchmark.windows(small.split.test, 12, 30)
+    windows = Benchmark(small, CPU).windows(config(12, 30)).test
     assert seasonal_naive(windows, 24) == seasonal_naive(windows, 1)
 
 

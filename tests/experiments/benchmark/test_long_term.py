@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
-from benchmark import long_term
-from benchmark.data import Benchmark
-from titans_ts.datasets import Dataset, load_dataset
-from titans_ts.model import ModelConfig
-from titans_ts.start import started_network
-from titans_ts.training import evaluate
+from benchmark import long_term, rows
+from benchmark.table import LOOKBACKS, Table, Variant
+from record import RESULTS
+from titans_ts.datasets import Dataset
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -28,21 +27,21 @@ def test_every_row_asked_for_is_printed_and_in_the_csv(
 
     long_term.main([str(table), "--out", str(tmp_path), "--columns", "i", "ii", "--device", "cpu", "--horizons", "6"])
 
-    rows = rows_of(tmp_path / "small.csv")
-    assert ",".join(rows[0]) == (
+    found = rows_of(tmp_path / "small.csv")
+    assert ",".join(found[0]) == (
         "dataset,model,column,lookback,horizon,seed,mse,mae,seconds,device,versions,commit,config"
     )
-    models = [(row["model"], row["column"], row["seed"]) for row in rows]
+    models = [(row["model"], row["column"], row["seed"]) for row in found]
     assert models == [
         *[("seasonal-naive", "i", "0"), ("closed-form", "i", "0"), ("seasonal-naive", "ii", "0")],
         *[("closed-form", "ii", "0"), ("titans", "i", "0"), ("titans", "ii", "0"), ("titans", "i", "1")],
         ("titans", "ii", "1"),
     ]
-    assert {row["lookback"] for row in rows} == {"96"}
-    naive = float(rows[0]["mse"])
-    assert all(0 < float(row["mse"]) < 0.7 * naive for row in rows if row["model"] != "seasonal-naive")
+    assert {row["lookback"] for row in found} == {"96"}
+    naive = float(found[0]["mse"])
+    assert all(0 < float(row["mse"]) < 0.7 * naive for row in found if row["model"] != "seasonal-naive")
     printed = capsys.readouterr().out
-    assert f"{float(rows[4]['mse']):.4f}" in printed
+    assert f"{float(found[4]['mse']):.4f}" in printed
     assert "Paper (published)" in printed
 
 
@@ -63,9 +62,9 @@ def test_a_second_run_goes_on(
 
     table.write_text(table.read_text().replace("d_model = 8", "d_model = 16"))  # another network is another row
     long_term.main([*call, "--mixers", "none", "--seeds", "0", "1"])
-    rows = rows_of(tmp_path / "small.csv")
-    assert [row["model"] for row in rows[4:]] == ["simba-none", "simba-none"]
-    assert rows[2]["config"] != rows[4]["config"]
+    found = rows_of(tmp_path / "small.csv")
+    assert [row["model"] for row in found[4:]] == ["simba-none", "simba-none"]
+    assert found[2]["config"] != found[4]["config"]
 
 
 def test_variants_differ_by_what_their_file_says(
@@ -78,9 +77,9 @@ def test_variants_differ_by_what_their_file_says(
 
     long_term.main([*call, "--variants", str(variants), "--mixers", "memory"])
 
-    rows = rows_of(tmp_path / "small.csv")
-    assert [row["model"] for row in rows] == ["seasonal-naive", "closed-form", "titans", "no EinFFT", "slow"]
-    assert len({row["config"] for row in rows[2:]}) == 3
+    found = rows_of(tmp_path / "small.csv")
+    assert [row["model"] for row in found] == ["seasonal-naive", "closed-form", "titans", "no EinFFT", "slow"]
+    assert len({row["config"] for row in found[2:]}) == 3
 
 
 def test_the_rows_of_a_subset_are_kept_apart(small_subset: Path, tmp_path: Path) -> None:
@@ -107,20 +106,45 @@ def test_the_closed_form_alone_is_measured_without_training(
     long_term.main([*call, "--closed-form"])
     assert "titans seed 0: in the CSV already" in capsys.readouterr().out
     long_term.main(call)
-    rows = rows_of(tmp_path / "small.csv")
-    assert [row["model"] for row in rows[2:]] == ["titans"]
-    assert rows[1]["config"] == rows[2]["config"]
+    found = rows_of(tmp_path / "small.csv")
+    assert [row["model"] for row in found[2:]] == ["titans"]
+    assert found[1]["config"] == found[2]["config"]
+
+
+@pytest.mark.parametrize(("column", "counted"), [("i", 395), ("ii", 384)])
+def test_column_ii_drops_the_last_partial_batch_of_windows(
+    column: str, counted: int, small: Dataset, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
+    call = [str(table), "--out", str(tmp_path), "--device", "cpu", "--horizons", "6", "--columns", column]
+    long_term.main([*call, "--closed-form"])
+    naive = float(rows_of(tmp_path / "small.csv")[0]["mse"])
+    scaled = small.scaler.transform(small.frame)
+    errors = [scaled[t - 24 : t - 18] - scaled[t : t + 6] for t in range(800, 800 + counted)]
+    assert naive == pytest.approx(np.mean(np.square(errors)), abs=1e-6)  # the CSV's digits
+
+
+@pytest.mark.parametrize("name", ["etth1", "etth2", "ettm1", "ettm2", "weather"])
+def test_the_rows_of_the_committed_tables_are_held(name: str) -> None:
+    """Else `make tables` would measure them again: write the new hashes where the networks are the same."""
+    table = Table.read(Path(long_term.__file__).with_name(f"{name}.toml"))
+    held = rows.held(RESULTS / f"{name}.csv")
+    mixer = Variant.of_mixer("memory")
+    n_series = 21 if name == "weather" else 7
+    for (column, lookback), horizon, seed in product(LOOKBACKS.items(), table.horizons, table.seeds):
+        configs = table.configs(horizon, lookback, n_series, mixer, seed)
+        config = long_term.Run(mixer, *configs, [column], False, 0).row(table.dataset)["config"]
+        assert rows.Key("titans", column, lookback, horizon, seed, config) in held
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "expected"), [("ETTh1", 0.3709), ("ETTh2", 0.2854)])
-def test_the_closed_form_reaches_its_known_error(data_folder: Path, name: str, expected: float) -> None:
-    data = load_dataset(name, root=data_folder, download=False)
-    benchmark = Benchmark(data, torch.device("cpu"))
-    parts = {part: benchmark.windows(getattr(data.split, part), 96, 96) for part in data.split._fields}
-    assert [len(windows) // 7 for windows in parts.values()] == [8449, 2785, 2785]
-    config = ModelConfig(lookback=96, horizon=96, n_series=7, cycle=24, d_model=8, scale_windows=False)
-
-    network = started_network(config, parts["train"], parts["validation"], benchmark.profile(24), 0)
-
-    assert evaluate(network, parts["test"]) == pytest.approx(expected, abs=5e-5)
+@pytest.mark.parametrize(("name", "mse", "mae"), [("etth1", 0.3624, 0.3858), ("etth2", 0.2850, 0.3397)])
+def test_the_closed_form_of_the_committed_tables_has_its_known_error(
+    name: str, mse: float, mae: float, data_folder: Path, tmp_path: Path
+) -> None:
+    table = Path(long_term.__file__).with_name(f"{name}.toml")
+    call = ["--horizons", "96", "--seeds", "0", "--device", "cpu", "--root", str(data_folder), "--out", str(tmp_path)]
+    long_term.main([str(table), "--closed-form", *call])
+    _, row = rows_of(tmp_path / f"{name}.csv")
+    assert float(row["mse"]) == pytest.approx(mse, abs=5e-5)
+    assert float(row["mae"]) == pytest.approx(mae, abs=5e-5)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from speed import frames_bench
-from titans_ts.frames import read_table
+from titans_ts.tables.read import read_table
 
 
 def test_every_row_is_printed_and_in_the_csv_and_an_absent_package_is_named(
@@ -41,4 +41,4 @@ def test_what_is_met_is_told_from_what_is_missed() -> None:
 
 def test_the_shuffled_table_is_the_same_table() -> None:
     panels = [read_table(frames_bench.example(3, 50, shuffled)) for shuffled in (False, True)]
-    assert np.array_equal(panels[0].values, panels[1].values)
+    assert np.array_equal(panels[0].data.values, panels[1].data.values)
