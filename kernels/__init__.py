@@ -1,7 +1,7 @@
 """The neural memory: a small network that keeps learning while it reads.
 
-`memory_scan` is its only door; `convolution_kernel` is what a layer puts in front of it on a GPU. Letters, here and
-nowhere else in the toolkit:
+`memory_scan` is its entry point; `convolution_kernel` is what a layer puts in front of it on a GPU, and `verify` checks
+there that the kernels compute what plain PyTorch does. Letters, here and nowhere else in the toolkit:
 
     B batch    H heads    T steps    D head size    E hidden size    C chunk    N chunks    L layers
 
@@ -18,10 +18,19 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from . import chunkwise, reference
+from . import chunkwise, reference, trust
 from .state import MemoryState
+from .trust import Verification, verify
 
-__all__ = ["BACKENDS", "ConvolutionKernel", "MemoryState", "convolution_kernel", "memory_scan"]
+__all__ = [
+    "BACKENDS",
+    "ConvolutionKernel",
+    "MemoryState",
+    "Verification",
+    "convolution_kernel",
+    "memory_scan",
+    "verify",
+]
 
 BACKENDS = ("auto", "triton", "chunkwise", "reference")
 # x (batch, before + tokens, channels), weight, bias, heads, before, eps -> q, k, v; see `triton_convolution.convolve`
@@ -79,7 +88,7 @@ def memory_scan(
     decay_to: str = "zero",
     backend: str = "auto",
 ) -> Tensor | tuple[Tensor, MemoryState]:
-    """Read a sequence with a memory that learns each token before it answers for it.
+    """Read a sequence with a memory that stores each token before it is queried.
 
     The memory of each (batch, head) is an MLP with SiLU between its layers. Token t is stored by one step down the
     gradient u_t of |M(k_t) - v_t|^2, taken at the weights held when t's chunk began, then queried:
@@ -106,7 +115,8 @@ def memory_scan(
     backend : {"auto", "triton", "chunkwise", "reference"}
         "reference" is the slow oracle. "triton" runs on a GPU (on a CPU where TRITON_INTERPRET=1, slowly), takes one
         layer up to 128 wide or two up to 64 wide (half of that where a GPU's shared memory is small), chunks up to 64,
-        and float32, bfloat16 or float16 inputs. "auto" takes it on a GPU wherever it applies, else "chunkwise".
+        and float32, bfloat16 or float16 inputs. "auto" takes it on a GPU wherever it applies and has been found to
+        agree with "chunkwise" there (see `titans_ts.kernels.trust`), else "chunkwise".
 
     Returns
     -------
@@ -132,7 +142,8 @@ def memory_scan(
     if backend not in BACKENDS:
         raise ValueError(f"`backend` must be one of {list(BACKENDS)}, got {backend!r}.")
 
-    scan = _choose(backend, q, weights, chunk_size, dtype)
+    gates = alpha, eta, theta
+    scan = _choose(backend, q, k, v, gates, weights, chunk_size, state, decay_to, return_state, dtype)
     with _full_precision(q.device):
         y, after = scan(q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state)
     y = y.to(q.dtype)
@@ -140,36 +151,58 @@ def memory_scan(
 
 
 def convolution_kernel(x: Tensor, heads: int, backend: str) -> ConvolutionKernel | None:
-    """What makes q, k and v of x (batch, tokens, 3 * heads * head_dim) in one kernel, where `backend` runs one."""
-    if x.numel() == 0 or backend not in ("auto", "triton") or (backend == "auto" and x.device.type != "cuda"):
+    """What makes q, k and v of x (batch, tokens, 3 * heads * head_dim) in one kernel, where `backend` runs one.
+
+    "triton" runs it wherever it can, "auto" on a GPU where it has been found to agree with plain PyTorch.
+    """
+    if x.numel() == 0 or backend not in ("auto", "triton") or (backend == "auto" and not trust.considered(x.device)):
         return None
     try:
         from . import triton_convolution
     except ImportError:
         return None
-    return triton_convolution.convolve if triton_convolution.takes(x, heads) else None
+    if not triton_convolution.takes(x, heads) or (backend == "auto" and not trust.convolution_is_trusted(x, heads)):
+        return None
+    return triton_convolution.convolve
 
 
 def _choose(
-    backend: str, q: Tensor, weights: tuple[Tensor, ...], chunk_size: int, dtype: torch.dtype
+    backend: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    gates: tuple[Tensor, Tensor, Tensor],
+    weights: tuple[Tensor, ...],
+    chunk_size: int,
+    state: MemoryState | None,
+    decay_to: str,
+    return_state: bool,
+    dtype: torch.dtype,
 ) -> Callable[..., Any]:
     """The scan to run; only "auto" may take another where one cannot run. The plain ones run in the state's `dtype`."""
     if backend == "reference":
         return partial(_widened, reference.scan, dtype)
     plain = partial(_widened, chunkwise.scan, dtype)
-    if backend == "chunkwise" or (backend == "auto" and q.device.type != "cuda"):
+    if backend == "chunkwise" or (backend == "auto" and not trust.considered(q.device)):
         return plain
     try:
         from . import triton_launch, triton_scan
     except ImportError as error:
-        words: str | None = f"needs the package triton, which cannot be imported ({error})"
+        refused: str | None = f"needs the package triton, which cannot be imported ({error})"
     else:
-        words = triton_launch.refusal(q, weights, chunk_size)
-        if words is None:
-            return triton_scan.scan if q.numel() > 0 else plain  # nothing is no work for a kernel
-    if backend == "triton":
-        raise ValueError(f"`backend='triton'` {words}; use 'chunkwise' or 'auto'.")
-    return plain
+        refused = triton_launch.refusal(q, weights, chunk_size)
+    if refused is not None:
+        if backend == "triton":
+            raise ValueError(f"`backend='triton'` {refused}; use 'chunkwise' or 'auto'.")
+        return plain
+    if q.numel() == 0:  # nothing is no work for a kernel
+        return plain
+    if backend == "auto":
+        held = () if state is None else (*state.weights, *state.momentum, *state.chunk_start)
+        gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *gates, *weights, *held))
+        if not trust.scan_is_trusted(q, gates, weights, chunk_size, state, decay_to, return_state, gradients):
+            return plain
+    return triton_scan.scan
 
 
 def _widened(scan: Callable[..., Any], dtype: torch.dtype, *arguments: Any) -> tuple[Tensor, MemoryState | None]:
