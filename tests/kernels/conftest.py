@@ -5,9 +5,11 @@ An `Inputs` is the arguments of `memory_scan` by name, the options left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -19,6 +21,66 @@ Inputs = dict[str, Any]
 SEQUENCES = ("q", "k", "v", "alpha", "eta", "theta")
 # A tensor that cancels to zero is held to this scale: the terms it came from are near 1 and leave rounding behind.
 SMALLEST_SCALE = 1e-3
+
+
+class Tolerances(NamedTuple):
+    """How far Triton kernels may be from float64, and from themselves in another order, over the largest entry."""
+
+    outputs: float
+    gradients: float
+    half_outputs: float  # of inputs in 16 bits
+    half_gradients: float
+    reordered: float
+
+
+# The interpreter adds up float32 products, of up to a few hundred terms; a gradient comes through twice as many, and
+# recomputed ones. Inputs of 16 bits are rounded once on their way in and once out, by half of float16's epsilon each.
+IN_INTERPRETER = Tolerances(1e-5, 1e-4, 2e-3, 2e-3, 1e-6)
+# A GPU makes a float32 product of three in TF32, good to 1e-6 of its terms, and products of 16-bit inputs in TF32 (10
+# bits) or bfloat16 (8 bits). No better than `titans_ts.kernels.agreement.LIMITS`, beyond which kernels are not trusted.
+ON_GPU = Tolerances(1e-4, 1e-3, 1e-2, 2e-2, 1e-4)
+
+
+@pytest.fixture(scope="session")
+def device() -> torch.device:
+    """Where Triton kernels run: on a CPU in triton's interpreter, else on the GPU."""
+    if find_spec("triton") is None:
+        pytest.skip("needs the package triton")
+    from titans_ts.kernels.triton_common import INTERPRETED
+
+    if not INTERPRETED and not torch.cuda.is_available():
+        pytest.skip("needs a GPU, or triton's interpreter")
+    return torch.device("cpu" if INTERPRETED else "cuda")
+
+
+@pytest.fixture(scope="session")
+def tolerances(device: torch.device) -> Tolerances:
+    return IN_INTERPRETER if device.type == "cpu" else ON_GPU
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_interpreter() -> Iterator[None]:
+    """Leave out half of what triton's interpreter does: at each call of a function in a kernel it replaces the language
+    again, and at each sum of integers it looks for overflow, of which problems this small have none.
+    """
+    if find_spec("triton") is None:
+        yield
+        return
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    replace = interpreter._patch_lang
+
+    def replace_once(function: Callable[..., Any]) -> Any:
+        language = [x for x in function.__globals__.values() if x is tl or x is tl.core]
+        done = not any(tl.core.is_builtin(module.load) for module in language)
+        return interpreter._LangPatchScope() if done else replace(function)
+
+    builder = interpreter.interpreter_builder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_patch_lang", replace_once)
+        patch.setattr(builder, "options", dataclasses.replace(builder.options, sanitize_overflow=False))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +170,8 @@ def _evaluate(
 
     # The same weighting for every sample, so that a sample's gradients do not depend on its neighbours.
     cotangents = {
-        n: torch.arange(x.shape[1:].numel(), dtype=x.dtype).cos().view(x.shape[1:]) for n, x in values.items()
+        n: torch.arange(x.shape[1:].numel(), dtype=x.dtype, device=x.device).cos().view(x.shape[1:])
+        for n, x in values.items()
     }
     chosen = [n for n in values if ("y" if n == "y" else "state") in of]
     scalar = torch.stack([(values[n] * cotangents[n]).sum() for n in chosen]).sum()
