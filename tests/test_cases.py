@@ -1,4 +1,4 @@
-"""Inputs that broke other toolkits, by the number of the public report each restates; what we owe is in the name.
+"""Inputs that broke other toolkits, by the number of the public report each restates; the name says what is right.
 
 Numbers that are left out are those of features with tests of their own.
 """
@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from titans_ts import TitansForecaster
-from titans_ts.files import read_file
+from titans_ts import TitansForecaster, read_file
+from titans_ts.tables.read import read_table
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -74,9 +74,12 @@ def test_case_05_a_missing_quarter_end_is_reported_or_filled_and_the_old_alias_w
         forecast = model.predict()
     assert [str(warning.message) for warning in caught] == ["the freq 'Q-DEC' is called 'QE-DEC' now."]
     assert text(forecast["ds"]) == ["2023-03-31", "2023-06-30", "2023-09-30"]
-    filled = model._read(table, min_rows=3, freq="QE-DEC")
-    assert str(filled.calendar.labels(filled.starts + np.flatnonzero(~filled.observed))[0]) == "2021-06-30 00:00:00"
-    assert filled.values[5] == pytest.approx((table["y"][4] + table["y"][6]) / 2)
+    filled = read_table(table, freq="QE-DEC", missing="interpolate")
+    assert (
+        str(filled.calendar.labels(filled.data.starts + np.flatnonzero(~filled.data.observed))[0])
+        == "2021-06-30 00:00:00"
+    )
+    assert filled.data.values[5] == pytest.approx((table["y"][4] + table["y"][6]) / 2)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +123,9 @@ def test_case_12_removed_rows_are_named_or_filled_never_ignored():
     with pytest.raises(ValueError, match=r"gap of 10 rows between 2024-01-10 and 2024-01-21 .*pass `missing='interp"):
         forecaster().fit(table)
     for how in ("interpolate", "ffill"):
-        panel = forecaster(missing=how)._read(table, min_rows=3, freq=None)
-        assert panel.lengths.tolist() == [40]
-        assert (~panel.observed).nonzero()[0].tolist() == list(range(10, 20))
+        data = read_table(table, missing=how).data
+        assert data.lengths.tolist() == [40]
+        assert (~data.observed).nonzero()[0].tolist() == list(range(10, 20))
         assert text(forecaster(missing=how).fit(table).predict()["ds"])[0] == "2024-02-10"
 
 
@@ -214,11 +217,11 @@ def test_case_31_a_frame_shorter_than_the_lookback_is_padded(rows):
     series = pd.Series(50 + 0.5 * np.arange(200), index=index)
     forecast = forecaster().fit(series).predict(df=series[120 : 120 + rows])
     assert forecast.index.equals(index[120 + rows : 123 + rows])
-    # The padding counts for nothing: a level that was 0 there would be off by 50 or more.
+    # The padding counts for nothing: a window mean that took in zeros would be off by 50 or more.
     np.testing.assert_allclose(forecast, series[120 + rows : 123 + rows], rtol=0, atol=8)
 
 
-def test_case_32_steps_past_the_horizon_roll_forward_and_others_are_refused():
+def test_case_32_steps_past_the_horizon_are_recursive_and_others_are_refused():
     model = forecaster().fit(long(["a"], DAYS))
     far = model.predict(8)
     assert text(far["ds"]) == text(pd.Series(pd.date_range("2024-02-10", periods=8)))

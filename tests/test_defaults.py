@@ -1,4 +1,4 @@
-"""What is assumed from a frequency, and how a short table cuts it."""
+"""What is assumed from a frequency, and how a short table shortens it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titans_ts.calendar import Calendar
-from titans_ts.defaults import Defaults, cut, defaults_for
+from titans_ts.defaults import Defaults, defaults_for, shorten
+from titans_ts.tables.calendar import Calendar
 
 
 def of_dates(freq: str, zone: str | None = None) -> Defaults:
@@ -103,7 +103,7 @@ def test_a_multiple_reads_and_forecasts_as_many_steps() -> None:
     assert of_periods("3M") == (4, 36, 12)
 
 
-# cut
+# shorten
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,15 @@ def test_a_multiple_reads_and_forecasts_as_many_steps() -> None:
     ],
 )
 def test_no_longer_than_a_third_of_the_shortest_usable_series(lengths: list[int], expected: tuple[int, int]) -> None:
-    assert cut(Defaults(24, 336, 24), np.array(lengths)) == (24, *expected)
+    assert shorten(Defaults(24, 336, 24), np.array(lengths)) == (24, *expected)
 
 
 @given(
     defaults=st.builds(Defaults, st.integers(0, 99), st.integers(1, 999), st.integers(1, 99)),
     lengths=st.lists(st.integers(1, 10_000), min_size=1, max_size=5),
 )
-def test_cut_never_lengthens_and_leaves_a_step(defaults: Defaults, lengths: list[int]) -> None:
-    found = cut(defaults, np.array(lengths))
+def test_shortening_never_lengthens_and_leaves_a_step(defaults: Defaults, lengths: list[int]) -> None:
+    found = shorten(defaults, np.array(lengths))
     assert found.cycle == defaults.cycle
     assert 1 <= found.lookback <= defaults.lookback
     assert 1 <= found.horizon <= defaults.horizon

@@ -9,7 +9,7 @@ import pytest
 from titans_ts import TitansForecaster
 
 ROWS, HORIZON = 200, 6
-CLOSE = dict(rtol=0, atol=2e-3)  # the start's ridge bends exact waves of size 1 by less than this
+CLOSE = dict(rtol=0, atol=2e-3)  # the ridge bends exact waves of size 1 by less than this
 ROUNDING = dict(rtol=0, atol=1e-5)  # float32 inside; values of size 1 to 30
 
 
@@ -99,9 +99,9 @@ def trained(noisy) -> TitansForecaster:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_forecast_continues_the_table_in_its_own_kind(kind):
-    layout, answer = KINDS[kind]
+    layout, forecast_layout = KINDS[kind]
     model = tiny().fit(layout(waves()))
-    expected = (answer or layout)(waves(ROWS, HORIZON))
+    expected = (forecast_layout or layout)(waves(ROWS, HORIZON))
     assert_equal(model.predict(), expected, **CLOSE)
     assert_equal(model.predict(df=layout(waves(100, 100))), model.predict(), **ROUNDING)
     assert model.score(layout(waves(ROWS, HORIZON))) > -1e-5
@@ -129,9 +129,9 @@ def test_long_and_wide_forms_forecast_equally(noisy, trained):
 
 def test_rows_in_any_order_forecast_equally():
     table = long(waves())
+    expected = tiny(val_size=0).fit(table).predict()
     for seed in range(3):
-        shuffled = table.sample(frac=1, random_state=seed)
-        assert_equal(tiny(val_size=0).fit(shuffled).predict(), tiny(val_size=0).fit(table).predict())
+        assert_equal(tiny(val_size=0).fit(table.sample(frac=1, random_state=seed)).predict(), expected)
 
 
 def test_columns_of_a_long_table_may_have_other_names():
@@ -171,7 +171,7 @@ def test_all_defaults_serve_144_months():
     pd.testing.assert_series_equal(model.predict(), y[144:], check_freq=False, rtol=0, atol=0.01)
 
 
-def test_a_large_level_keeps_its_sine():
+def test_a_sine_far_from_zero_is_kept():
     y = pd.Series(1e9 + np.sin(0.3 * np.arange(306)))
     pd.testing.assert_series_equal(tiny().fit(y[:300]).predict(), y[300:], check_exact=False, **CLOSE)
 
@@ -220,14 +220,14 @@ def test_fewer_steps_are_the_first_of_the_horizon(trained, h):
 
 
 @pytest.mark.parametrize("rows", [3, 24, 100])
-def test_more_steps_roll_forward(noisy, trained, rows):  # case 32
+def test_more_steps_are_forecast_recursively(noisy, trained, rows):  # case 32
     history = context = noisy[ROWS - rows : ROWS]
     for _ in range(3):
         history = pd.concat([history, trained.predict(df=history)])
     assert_equal(trained.predict(15, context), history[rows : rows + 15].asfreq("h"), **ROUNDING)
 
 
-def test_rolling_far_ahead_stays_with_the_waves(fitted):
+def test_a_recursive_forecast_far_ahead_stays_with_the_waves(fitted):
     assert_equal(fitted.predict(48), waves(ROWS, 48), rtol=0, atol=0.02)
 
 

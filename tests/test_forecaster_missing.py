@@ -43,7 +43,7 @@ def test_gaps_hardly_change_the_forecast(how):
 
 
 def test_what_stands_in_a_gap_is_never_learned():
-    """Values that a fill would make enormous leave scale, start and losses as they are where no window reads them."""
+    """Values that a fill would make enormous leave scale, initialisation and losses as they are."""
     early, late = waves(), waves()
     early.iloc[:40] += 5
     for table in (early, late):
@@ -93,7 +93,7 @@ def test_columns_of_a_wide_table_may_begin_late():
     table = waves()
     table.iloc[:77, 1] = np.nan
     model = tiny().fit(table)
-    assert model.panel_.observed is None
+    assert model.fitted_.panel.data.observed is None
     np.testing.assert_allclose(model.scaler_.mean, [table["a"][:180].mean(), table["b"][:187].mean()], rtol=1e-12)
     np.testing.assert_allclose(model.predict(), waves(ROWS, 6), rtol=0, atol=0.05)
 

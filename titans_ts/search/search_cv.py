@@ -238,7 +238,7 @@ class TitansSearchCV(BaseEstimator):
             raise TypeError(f"`estimator` must be a TitansForecaster, got {type(self.estimator).__name__}.")
         check_integer("n_trials", self.n_trials, 1)
         check_integer("n_windows", self.n_windows, 1)
-        if self.scoring not in LOSSES:
+        if self.scoring not in tuple(LOSSES):  # a list has no hash
             raise ValueError(f"`scoring` must be one of {tuple(LOSSES)}, got {self.scoring!r}.")
         if self.timeout is not None and not (isinstance(self.timeout, (int, float)) and self.timeout > 0):
             raise ValueError(f"`timeout` must be a positive number of seconds or None, got {self.timeout!r}.")

@@ -1,14 +1,17 @@
-"""The search over parameters: what a trial's score is, what becomes of bad trials, and studies that are shared."""
+"""The search over parameters: what it chooses, what becomes of bad trials, and studies that several processes share."""
 
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
+import sqlite3
 import time
+import uuid
+import warnings
 import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +25,40 @@ from optuna.trial import TrialState
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from titans_ts import TitansForecaster, TitansSearchCV, search, storages
-from titans_ts.training import Check, History
+from titans_ts import TitansForecaster, TitansSearchCV
+from titans_ts.search import search_cv, storage
+from titans_ts.training.history import Evaluation, History
 
 ROWS = 160
 DROPOUT = {"dropout": FloatDistribution(0.0, 0.5)}
 
 
 @pytest.fixture(autouse=True)
-def quiet():
+def quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def collected() -> Iterator[None]:
+    """A search collects garbage after each trial: what was there before need not be looked through every time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def tiny(**parameters: Any) -> TitansForecaster:
     given: dict[str, Any] = dict(
-        horizon=6, lookback=24, d_model=8, n_heads=2, n_layers=1, max_epochs=1, val_size=12, random_state=0, verbose=0
+        horizon=6,
+        lookback=24,
+        d_model=8,
+        n_heads=2,
+        n_layers=1,
+        mixer="none",
+        max_epochs=1,
+        val_size=12,
+        random_state=0,
+        verbose=0,
     )
     return TitansForecaster(**{**given, **parameters})
 
@@ -56,7 +78,7 @@ def states(study: Study) -> list[str]:
     return [trial.state.name for trial in study.trials]
 
 
-# The score
+# What it chooses
 
 
 def test_a_trial_scores_what_its_fit_scores_and_the_best_is_refitted() -> None:
@@ -86,36 +108,6 @@ def test_scoring_is_by_the_error_asked_for_whatever_the_loss() -> None:
     assert found.best_estimator_.history_.best.validation_loss == found.best_score_
 
 
-def test_windows_are_validation_blocks_one_before_the_other() -> None:
-    found = TitansSearchCV(tiny(), DROPOUT, n_trials=1, n_windows=3, random_state=0).fit(waves())
-    parameters = found.study_.trials[0].params
-    errors = [tiny(**parameters).fit(waves()[: ROWS - cut]).history_.best.validation_loss for cut in (0, 12, 24)]
-    assert found.best_score_ == pytest.approx(np.mean(errors), rel=1e-12)
-
-
-@pytest.mark.parametrize("layout", ["long", "array"])
-def test_windows_are_cut_from_every_kind_of_table(layout: str) -> None:
-    wide = waves() if layout == "long" else waves().reset_index(drop=True)
-    table: Any = wide.to_numpy()
-    if layout == "long":
-        table = wide.rename_axis(index="ds", columns="unique_id").T.stack().rename("y").reset_index()
-    scores = [
-        TitansSearchCV(tiny(), DROPOUT, n_trials=1, n_windows=2, random_state=0).fit(x).best_score_
-        for x in (table, wide)
-    ]
-    assert scores[0] == pytest.approx(scores[1], rel=1e-6)
-
-
-def test_too_many_windows_are_refused_in_words() -> None:
-    with pytest.raises(RuntimeError, match="`n_windows` = 30 leaves no validation rows for window 1"):
-        TitansSearchCV(tiny(), DROPOUT, n_trials=1, n_windows=30).fit(waves())
-
-
-def test_no_validation_rows_are_a_reason() -> None:
-    with pytest.raises(RuntimeError, match=r"the validation error is nan\. No series has validation rows"):
-        TitansSearchCV(tiny(val_size=0), DROPOUT, n_trials=1).fit(waves())
-
-
 # The space
 
 
@@ -130,11 +122,12 @@ def test_a_function_of_a_trial_is_a_space() -> None:
     assert found.best_estimator_.d_model == found.best_params_["d_model"]
 
 
-def test_the_default_space_is_of_parameters_that_fit_together() -> None:
-    space = search.default_space()
+def test_the_default_space_is_of_parameters_that_go_together() -> None:
+    space = search_cv.default_space()
     assert space.keys() <= TitansForecaster().get_params().keys()
     assert all(d_model % TitansForecaster().n_heads == 0 for d_model in space["d_model"].choices)  # type: ignore[attr-defined]
-    assert TitansSearchCV(tiny(), n_trials=1, random_state=3).fit(waves()).best_params_.keys() == space.keys()
+    found = TitansSearchCV(tiny(mixer="memory"), n_trials=1, refit=False, random_state=3).fit(waves())
+    assert found.best_params_.keys() == space.keys()
 
 
 @pytest.mark.parametrize(
@@ -147,6 +140,7 @@ def test_the_default_space_is_of_parameters_that_fit_together() -> None:
         (dict(n_trials=0), ValueError, "`n_trials` must be an integer >= 1, got 0"),
         (dict(n_windows=1.5), ValueError, "`n_windows` must be an integer >= 1, got 1.5"),
         (dict(scoring="rmse"), ValueError, "`scoring` must be one of .*, got 'rmse'"),
+        (dict(scoring=["mse"]), ValueError, r"`scoring` must be one of .*, got \['mse'\]"),
         (dict(timeout=0), ValueError, "`timeout` must be a positive number"),
         (dict(n_jobs=0), ValueError, "`n_jobs` must be an integer other than 0"),
         (dict(storage=3), TypeError, "`storage` must be a path, a URL"),
@@ -196,7 +190,7 @@ def test_a_study_goes_on_to_its_total_and_draws_anew(name: str, sampler: str | N
     def to(total: int) -> Study:
         given = optuna.samplers.RandomSampler(seed=0) if sampler else None
         how: dict[str, Any] = dict(storage=tmp_path / name, sampler=given, random_state=0, refit=False)
-        return TitansSearchCV(tiny(max_epochs=0), DROPOUT, n_trials=total, **how).fit(waves()).study_
+        return TitansSearchCV(Scripted(), DROPOUT, n_trials=total, **how).fit(None).study_
 
     assert len(to(2).trials) == 2
     study = to(4)
@@ -216,27 +210,30 @@ def test_a_study_with_other_scores_is_not_joined(tmp_path: Path) -> None:
 
 
 class Scripted(TitansForecaster):
-    """Does at each learning rate what `SCRIPT` says there."""
+    """Does at each learning rate what `SCRIPT` says there: a fit with these validation losses, or an error."""
 
-    def fit(self, df: Any, y: Any = None, *, val_loss: Any = None, on_check: Any = None) -> Scripted:
-        does = SCRIPT[self.learning_rate]
+    def fit(self, df: Any, y: Any = None, *, val_loss: Any = None, on_evaluation: Any = None) -> Scripted:
+        does = SCRIPT.get(self.learning_rate, [1.0, 1.0])
         if isinstance(does, Exception):
             raise does
-        self.history_ = History(checks=[Check(float(i), i, 0.0, loss, 0.0) for i, loss in enumerate(does)])
-        self.network_ = Weight()
-        ALIVE.add(self.network_)
-        for check in self.history_.checks:
-            on_check(check)
+        losses = [Evaluation(float(i), i, 0.0, loss, 0.0) for i, loss in enumerate(does)]
+        self.fitted_ = Fitted(losses)
+        ALIVE.add(self.fitted_)
+        for evaluation in losses:
+            on_evaluation(evaluation)
         return self
 
 
-class Weight:
-    pass
+class Fitted:
+    """In place of a FittedModel."""
+
+    def __init__(self, evaluations: list[Evaluation]) -> None:
+        self.history = History(evaluations)
 
 
 NAN, INF = float("nan"), float("inf")
 SCRIPT: dict[float, Any] = {}
-ALIVE: weakref.WeakSet[Weight] = weakref.WeakSet()
+ALIVE: weakref.WeakSet[Fitted] = weakref.WeakSet()
 
 
 def scripted(script: list[Any], **parameters: Any) -> TitansSearchCV:
@@ -290,8 +287,8 @@ def test_trials_free_what_they_held() -> None:
         counted.append(len(ALIVE))
 
     pruner = optuna.pruners.ThresholdPruner(upper=3.0)
-    search = scripted([[1.0, 1.0], [9.0, 9.0], [9.0, 9.0], [INF, INF], [1.0, 1.0]], pruner=pruner)
-    found = search.fit(None, callbacks=[count])
+    found = scripted([[1.0, 1.0], [9.0, 9.0], [9.0, 9.0], [INF, INF], [1.0, 1.0]], pruner=pruner)
+    found.fit(None, callbacks=[count])
     gc.collect()
     assert states(found.study_) == ["COMPLETE", "PRUNED", "PRUNED", "FAIL", "COMPLETE"]
     assert counted == [0, 0, 0, 0, 0]
@@ -302,7 +299,7 @@ def test_ctrl_c_ends_the_search_and_keeps_what_it_found() -> None:
     with pytest.warns(UserWarning, match="The search was interrupted; what it found is kept"):
         found.fit(None)
     assert found.best_score_ == 1.0
-    assert storages.begun(found.study_) == 1, "the trial that was interrupted does not count"
+    assert storage.begun(found.study_) == 1, "the trial that was interrupted does not count"
 
 
 class _Interrupting(list):
@@ -310,17 +307,6 @@ class _Interrupting(list):
 
     def __iter__(self) -> Any:
         raise KeyboardInterrupt
-
-
-def test_of_two_that_begin_the_last_trial_at_once_one_withdraws() -> None:
-    mine = scripted([[2.0, 1.0]])
-    study = optuna.create_study(study_name=search.STUDY)
-    other = study.ask()
-    storages.sign(other)
-    objective = search._Objective(mine, None, 0)
-    study.optimize(objective, n_trials=1, catch=search._Surplus)
-    assert states(study) == ["RUNNING", "FAIL"]
-    assert (study.trials[1].user_attrs["surplus"], storages.begun(study)) == (True, 1)
 
 
 def test_a_trial_that_others_gave_up_is_let_go() -> None:
@@ -342,9 +328,9 @@ def test_a_trial_that_others_gave_up_is_let_go() -> None:
 
 def test_no_trial_is_begun_after_the_timeout() -> None:
     def slow(study: Study, trial: Any) -> None:
-        time.sleep(0.3)
+        time.sleep(0.15)
 
-    found = scripted([[1.0, 1.0]] * 50, timeout=0.5).fit(None, callbacks=[slow])
+    found = scripted([[1.0, 1.0]] * 50, timeout=0.25).fit(None, callbacks=[slow])
     assert 1 <= len(found.study_.trials) <= 3
 
 
@@ -352,86 +338,114 @@ def test_no_trial_is_begun_after_the_timeout() -> None:
 
 
 def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "find_device", lambda device: search.torch.device(device or "cuda"))
-    monkeypatch.setattr(search.torch.cuda, "device_count", lambda: 2)
-    assert search._processes(3, None) == (3, ["cuda:0", "cuda:1", "cuda:0"])
-    assert search._processes(-1, "cuda") == (2, ["cuda:0", "cuda:1"])
-    assert search._processes(2, "cuda:1") == (2, [None, None])
-    assert search._processes(2, "cpu") == (2, [None, None])
+    monkeypatch.setattr(search_cv, "find_device", lambda device: search_cv.torch.device(device or "cuda"))
+    monkeypatch.setattr(search_cv.torch.cuda, "device_count", lambda: 2)
+    assert search_cv._processes(3, None) == (3, ["cuda:0", "cuda:1", "cuda:0"])
+    assert search_cv._processes(-1, "cuda") == (2, ["cuda:0", "cuda:1"])
+    assert search_cv._processes(2, "cuda:1") == (2, [None, None])
+    assert search_cv._processes(2, "cpu") == (2, [None, None])
 
 
 def test_processes_of_one_search_share_it() -> None:
-    found = TitansSearchCV(tiny(max_epochs=0), DROPOUT, n_trials=6, n_jobs=2, random_state=0).fit(waves())
-    alone = TitansSearchCV(tiny(max_epochs=0), DROPOUT, n_trials=6, random_state=0, refit=False).fit(waves())
-    assert states(found.study_) == ["COMPLETE"] * 6
+    found = TitansSearchCV(tiny(max_epochs=0), DROPOUT, n_trials=4, n_jobs=2, random_state=0).fit(waves())
+    alone = TitansSearchCV(tiny(max_epochs=0), DROPOUT, n_trials=4, random_state=0, refit=False).fit(waves())
+    assert states(found.study_) == ["COMPLETE"] * 4
     assert {t.number: t.params for t in found.study_.trials} == {t.number: t.params for t in alone.study_.trials}
     assert isinstance(found.study_._storage, optuna.storages.InMemoryStorage)
     assert found.best_estimator_.n_features_in_ == 2
 
 
-def launch(storage: Any, total: int, begin: float = 0.0, pause: float = 0.2) -> subprocess.Popen[str]:
-    """This file as a program of its own: `main` below."""
-    call = [sys.executable, __file__, *(str(x) for x in (storage, total, begin, pause))]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the processes that share a study")
 
 
-def main() -> None:
-    """A worker: from a moment on, trials that each pause, until the study has its total."""
-    storage, (total, begin, pause) = sys.argv[1], map(float, sys.argv[2:])
+def forked(function: Callable[..., None], *args: Any) -> Any:
+    """A process of its own that calls `function`."""
+    process = multiprocessing.get_context("fork").Process(target=function, args=args)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns where there are threads
+        process.start()
+    return process
 
-    def slow(trial: optuna.Trial) -> dict[str, Any]:
+
+def work(where: Any, name: str, total: int, before: Callable[[int], None] = lambda number: None) -> Study:
+    """What each of several processes does: trials, `before` called in each, until the study has its total."""
+
+    def space(trial: optuna.Trial) -> dict[str, Any]:
         parameters = {"dropout": trial.suggest_float("dropout", 0.0, 0.5)}
-        print("begun", trial.number, flush=True)
-        time.sleep(pause)
+        before(trial.number)
         return parameters
 
-    while time.time() < begin:
-        time.sleep(0.01)
-    how: dict[str, Any] = dict(n_trials=int(total), storage=storage, random_state=0, refit=False)
-    TitansSearchCV(tiny(max_epochs=0), slow, **how).fit(waves())
+    how: dict[str, Any] = dict(n_trials=total, storage=where, study_name=name, random_state=0, refit=False)
+    return TitansSearchCV(Scripted(device="cpu"), space, **how).fit(None).study_
 
 
-def ended(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    return out
+def killed_in_a_trial(where: Any, name: str, total: int) -> int:
+    """Let a process begin a trial and kill it there; the number of the trial."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+
+    def stop(number: int) -> None:
+        there.send(number)
+        time.sleep(600)
+
+    process = forked(work, where, name, total, stop)
+    try:
+        assert here.poll(60)
+        number: int = here.recv()
+    finally:
+        process.kill()
+        process.join()
+    assert process.exitcode == -signal.SIGKILL
+    return number
 
 
-def shared(storage: Any) -> None:
+def shared(where: Any) -> None:
     """Two processes split a study of twelve trials; then one that is killed loses its trial alone."""
-    begin = time.time() + 6
-    outs = [ended(p) for p in [launch(storage, 12, begin) for _ in range(2)]]
-    assert all(out.count("begun") >= 2 for out in outs)
-    trials = trials_in(storage)
-    assert sum(map(storages.counts, trials)) == 12
+    name = uuid.uuid4().hex  # a database may hold other runs
+    context = multiprocessing.get_context("fork")
+    both, counts = context.Barrier(2), [context.Value("i", 0) for _ in range(2)]
+
+    def together(which: int) -> None:
+        def meet(number: int) -> None:
+            counts[which].value += 1
+            if counts[which].value <= 2:  # neither does all before the other has begun
+                both.wait(60)
+
+        work(where, name, 12, meet)
+
+    processes = [forked(together, which) for which in range(2)]
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert all(count.value >= 2 for count in counts)
+    trials = trials_in(where, name)
+    assert sum(map(storage.counts, trials)) == 12
     completed = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     assert len(completed) == 12
     assert len({trial.params["dropout"] for trial in completed}) == 12
 
-    killed = launch(storage, 14, pause=60.0)
-    assert killed.stdout is not None
-    number = int(killed.stdout.readline().split()[1])
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
-    ended(launch(storage, 14, pause=0.0))
-    trials = trials_in(storage)
+    number = killed_in_a_trial(where, name, 14)
+    last = forked(work, where, name, 14)
+    last.join(120)
+    assert last.exitcode == 0
+    trials = trials_in(where, name)
     assert trials[number].state == TrialState.FAIL
     assert sum(trial.state == TrialState.COMPLETE for trial in trials) == 14
     assert all(
-        trial.state == TrialState.COMPLETE for trial in trials if trial.number != number and storages.counts(trial)
+        trial.state == TrialState.COMPLETE for trial in trials if trial.number != number and storage.counts(trial)
     )
 
 
-def trials_in(storage: Any) -> list[Any]:
-    opened = storages.open_storage(storage)
-    trials = optuna.load_study(study_name=search.STUDY, storage=opened).trials
+def trials_in(where: Any, name: str) -> list[Any]:
+    opened = storage.open_storage(where)
+    trials = optuna.load_study(study_name=name, storage=opened).trials
     if isinstance(opened, optuna.storages.RDBStorage):
         opened.remove_session()
         opened.engine.dispose()
     return trials
 
 
+@needs_fork
 def test_processes_share_a_journal_and_a_killed_one_loses_its_trial_alone(tmp_path: Path) -> None:
     shared(tmp_path / "study.journal")
 
@@ -439,6 +453,7 @@ def test_processes_share_a_journal_and_a_killed_one_loses_its_trial_alone(tmp_pa
 POSTGRESQL = os.environ.get("TITANS_TS_POSTGRESQL")
 
 
+@needs_fork
 @pytest.mark.skipif(
     not POSTGRESQL, reason="needs TITANS_TS_POSTGRESQL, the URL of a database; .ci/run starts one where it can"
 )
@@ -446,55 +461,34 @@ def test_processes_share_a_postgresql_database_and_a_killed_one_loses_its_trial_
     shared(POSTGRESQL)
 
 
-# Workers that are gone
-
-
+@needs_fork
 def test_on_a_database_a_trial_without_a_sign_of_life_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = tmp_path / "study.db"
-    killed = launch(storage, 1, pause=60.0)
-    assert killed.stdout is not None
-    assert killed.stdout.readline() == "begun 0\n"
-    killed.kill()
-    killed.communicate()
-    monkeypatch.setattr(storages, "GRACE", 2)
-    monkeypatch.setattr(storages.socket, "gethostname", lambda: "another machine")  # which cannot see the process
-    time.sleep(3)
-    study = TitansSearchCV(tiny(max_epochs=0), DROPOUT, n_trials=1, storage=storage, refit=False).fit(waves()).study_
+    path = tmp_path / "study.db"
+    assert killed_in_a_trial(path, "lost", 1) == 0
+    with sqlite3.connect(path) as database:  # its last sign of life was longer ago than the grace that it has
+        changed = database.execute("UPDATE trial_heartbeats SET heartbeat = datetime(heartbeat, '-121 seconds')")
+        assert changed.rowcount == 1
+    database.close()
+    monkeypatch.setattr(storage.socket, "gethostname", lambda: "another machine")  # which cannot see the process
+    study = optuna.load_study(study_name="lost", storage=storage.open_storage(path))
+    assert storage.give_up_lost(study) == []  # the heartbeat told of it
+    assert states(study) == ["FAIL", "WAITING"]
+    assert storage.WORKER not in study.trials[1].user_attrs
+    study = work(path, "lost", 1)
     assert states(study) == ["FAIL", "COMPLETE"]
     assert study.trials[1].system_attrs["failed_trial"] == 0
     assert study.trials[1].params == study.trials[0].params
 
 
-def running(worker: list[Any] | None, seen: float = 0.0) -> Study:
-    study = optuna.create_study()
-    trial = study.ask()
-    if worker is not None:
-        trial.set_user_attr("worker", worker)
-        trial.set_user_attr("seen", seen)
-    return study
-
-
-def test_a_trial_is_lost_with_its_worker() -> None:
-    host, me, now = storages.socket.gethostname(), os.getpid(), time.time()
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    lost = [[host, gone.pid, "x"], [host, me, "another"]]
-    kept = [[host, me, storages._TOKEN], [host, os.getppid(), "x"]]
-    assert [storages.give_up_lost(running(worker, now)) for worker in lost] == [[0], [0]]
-    assert [storages.give_up_lost(running(worker, 0.0)) for worker in kept] == [[], []]
-    assert storages.give_up_lost(running(["elsewhere", 1, "x"], now - 60)) == []
-    assert storages.give_up_lost(running(["elsewhere", 1, "x"], now - storages.SILENCE - 1)) == [0]
-    assert storages.give_up_lost(running(None)) == []
-
-
-def test_a_trial_that_is_given_up_does_not_count() -> None:
-    study = running(["elsewhere", 1, "x"])
-    assert storages.begun(study) == 1
-    storages.give_up_lost(study)
-    assert (storages.begun(study), states(study)) == (0, ["FAIL"])
-
-
-if __name__ == "__main__":
-    main()
+@needs_fork
+def test_on_a_database_a_trial_with_a_recent_sign_of_life_is_left_to_its_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "study.db"
+    killed_in_a_trial(path, "lost", 1)
+    monkeypatch.setattr(storage.socket, "gethostname", lambda: "another machine")
+    study = optuna.load_study(study_name="lost", storage=storage.open_storage(path))
+    assert storage.give_up_lost(study) == []
+    assert states(study) == ["RUNNING"]

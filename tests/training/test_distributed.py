@@ -1,11 +1,12 @@
 """Several processes that train one network: they learn what one would, and the run ends where one is lost.
 
-Run as a program, this file is a process of such a run: `python tests/test_distributed.py JOB FOLDER`.
+Run as a program, this file is a process of such a run: `python tests/training/test_distributed.py JOB FOLDER`.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from contextlib import contextmanager, redirect_stderr
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,15 +25,17 @@ import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from titans_ts import distributed
-from titans_ts.checks import find_device
-from titans_ts.distributed import ALONE, Ranks, joined, own_gpu
-from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.training import Check, TrainConfig, fit_network
-from titans_ts.windows import Batch, Windows
+from titans_ts.model import Batch, ModelConfig, SimbaForecaster
+from titans_ts.tables.series_data import SeriesData
+from titans_ts.training import distributed
+from titans_ts.training.config import TrainConfig
+from titans_ts.training.distributed import ALONE, Ranks, process_group
+from titans_ts.training.history import Evaluation
+from titans_ts.training.loop import fit_network
+from titans_ts.windows.windows import Windows
 
 CPU = torch.device("cpu")
-SURROUNDINGS = {
+ENVIRONMENT = {
     **os.environ,
     "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
     "OMP_NUM_THREADS": "1",
@@ -73,16 +76,16 @@ def windows(count: int, case: str = "", shift: float = 0.0) -> tuple[Windows, Wi
     observed = rng.random(ROWS) < 0.9 if case == "rows padded and filled in" else None
     first = 1 if observed is not None else LOOKBACK
     middle = first + count + HORIZON - 1
-    series = torch.from_numpy(values), np.array([ROWS]), np.array([0])
+    data = SeriesData(torch.from_numpy(values), np.array([ROWS]), np.array([0]), observed)
     train, validation = (
-        Windows(*series, lookback=LOOKBACK, horizon=HORIZON, first=begin, last=end, observed=observed)
+        Windows(data, lookback=LOOKBACK, horizon=HORIZON, first=begin, last=end)
         for begin, end in ((np.array([first]), np.array([middle])), (np.array([middle]), np.array([ROWS])))
     )
     return train, None if case == "no validation" else validation
 
 
-def fit(case: str, on_check: Callable[[Check], None] | None = None, **changes: Any) -> dict[str, Any]:
-    """One run in float64: the gradients of each step, the checks, the weights."""
+def fit(case: str, on_evaluation: Callable[[Evaluation], None] | None = None, **changes: Any) -> dict[str, Any]:
+    """One run in float64: the gradients of each step, the evaluations, the weights."""
     count, batch_size, unusual = CASES[case]
     how = {"batch_size": batch_size, "max_epochs": 1, "patience": 100, "clip": 1e9, **unusual, **changes}
     data = {"count": how.pop("count", count), "shift": how.pop("shift", 0.0)}
@@ -100,13 +103,13 @@ def fit(case: str, on_check: Callable[[Check], None] | None = None, **changes: A
 
     hook = register_optimizer_step_pre_hook(keep)
     try:
-        history = fit_network(network, *windows(**data, case=case), TrainConfig(**how), on_check)
+        history = fit_network(network, *windows(**data, case=case), TrainConfig(**how), on_evaluation)
     finally:
         hook.remove()
-    checks = [list(vars(check).values()) for check in history.checks]
+    evaluations = [list(vars(evaluation).values()) for evaluation in history.evaluations]
     return {
         "gradients": torch.stack(gradients),
-        "checks": torch.tensor(checks, dtype=torch.float64),
+        "evaluations": torch.tensor(evaluations, dtype=torch.float64),
         "stopped": history.stopped,
         "weights": network.state_dict(),
     }
@@ -128,14 +131,10 @@ def job_fits(folder: Path) -> None:
         found[name] = message
     found["a group was left"] = dist.is_initialized()
 
-    distributed.TIMEOUT = timedelta(seconds=2)
+    distributed.TIMEOUT = timedelta(seconds=1.5)
     with caught(RuntimeError) as message:
-        fit("equal shares", lambda _: time.sleep(4 * rank))
+        fit("equal shares", lambda _: time.sleep(2.5 * rank))
     found["silent"] = message
-    if rank == 0:
-        with caught(RuntimeError) as message, joined(CPU, "save"):
-            pass
-        found["lonely"] = message
     torch.save(found, folder / f"{rank}.pt")
 
     # A process group of the caller's outlives a fit; in the next one rank 1 is killed.
@@ -145,8 +144,8 @@ def job_fits(folder: Path) -> None:
     dist.all_reduce(both)
     print(f"together {both.item():g}", flush=True)
 
-    def die(check: Check) -> None:
-        if rank == 1 and check.step > 3:
+    def die(evaluation: Evaluation) -> None:
+        if rank == 1 and evaluation.step > 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
     fit("equal shares", die)
@@ -187,6 +186,39 @@ def job_script(folder: Path) -> None:
     torch.save(found, folder / f"{rank}.pt")
 
 
+def launch(folder: Path) -> None:
+    """Fork both ranks of `job_fits`, so that packages are imported once; print how they ended, as JSON."""
+    import torch._dynamo  # which each optimizer's first step would import  # noqa: F401
+
+    processes: dict[int, int] = {}
+    for rank in range(2):
+        process = os.fork()
+        if process == 0:
+            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            for stream in (sys.stdout, sys.stderr):
+                file = os.open(folder / f"{rank}.{stream.fileno()}", os.O_WRONLY | os.O_CREAT)
+                os.dup2(file, stream.fileno())
+            job_fits(folder)
+            return
+        processes[process] = rank
+    codes, times = [0, 0], [0.0, 0.0]
+    for _ in range(2):
+        process, status = os.wait()
+        codes[processes[process]] = os.waitstatus_to_exitcode(status)
+        times[processes[process]] = time.monotonic()
+    printed, errors = ([(folder / f"{rank}.{stream}").read_text() for rank in range(2)] for stream in (1, 2))
+    print(json.dumps([codes, times, printed, errors]))
+
+
+class Ends(NamedTuple):
+    """How the processes of a run ended, by rank."""
+
+    codes: list[int]
+    times: list[float]
+    printed: list[str]
+    errors: list[str]
+
+
 @contextmanager
 def caught(kind: type[Exception]) -> Iterator[list[str]]:
     """The message of an error of this kind, which the block must raise."""
@@ -201,37 +233,25 @@ def caught(kind: type[Exception]) -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def fits(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], Any, float]:
-    """What each rank of `job_fits` has found, how rank 0 ended, and how many seconds after rank 1.
+def fits(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], Ends]:
+    """What each rank of `job_fits` has found, and how they ended.
 
-    They are started as torchrun would, and meet at a store that this process serves.
+    They have the variables that torchrun would give them, and meet at a store that this process serves.
     """
     folder = tmp_path_factory.mktemp("fits")
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
-    command = [sys.executable, __file__, "fits", str(folder)]
-    survivor, killed = (
-        subprocess.Popen(
-            command,
-            env={**SURROUNDINGS, **variables, "TORCHELASTIC_USE_AGENT_STORE": "True", "RANK": rank, "LOCAL_RANK": rank},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in ("0", "1")
+    launcher = subprocess.run(
+        [sys.executable, __file__, "fits", str(folder)],
+        env={**ENVIRONMENT, **variables, "TORCHELASTIC_USE_AGENT_STORE": "True"},
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
-    try:
-        _, errors = killed.communicate(timeout=120)
-        begin = time.monotonic()
-        assert killed.returncode == -signal.SIGKILL, errors
-        printed, errors = survivor.communicate(timeout=120)
-        seconds = time.monotonic() - begin
-    finally:
-        for process in (survivor, killed):
-            process.kill()
-            process.communicate()
-    end = subprocess.CompletedProcess(command, survivor.returncode, printed, errors)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(2)], end, seconds
+    assert launcher.returncode == 0, launcher.stderr
+    ends = Ends(*json.loads(launcher.stdout))
+    assert ends.codes[1] == -signal.SIGKILL, ends.errors[1]
+    return [torch.load(folder / f"{rank}.pt") for rank in range(2)], ends
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +267,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Complet
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     result = subprocess.run(
         [*torchrun, __file__, "script", str(folder)],
-        env=SURROUNDINGS,
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=120,
@@ -263,7 +283,7 @@ alone = cache(fit)  # what one process finds
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_gradients_are_those_of_the_joined_batch(case: str, found: list[dict[str, Any]]) -> None:
+def test_gradients_are_those_of_the_whole_batch(case: str, found: list[dict[str, Any]]) -> None:
     expected = alone(case)["gradients"]
     for rank in range(2):
         gradients = found[rank][case]["gradients"]
@@ -277,22 +297,22 @@ def test_the_history_is_that_of_one_process(case: str, found: list[dict[str, Any
     expected = alone(case)
     for rank in range(2):
         assert found[rank][case]["stopped"] == expected["stopped"]
-        checks = found[rank][case]["checks"]
-        torch.testing.assert_close(checks, expected["checks"], rtol=GROWN, atol=0, equal_nan=True)
+        evaluations = found[rank][case]["evaluations"]
+        torch.testing.assert_close(evaluations, expected["evaluations"], rtol=GROWN, atol=0, equal_nan=True)
         torch.testing.assert_close(found[rank][case]["weights"], expected["weights"], rtol=GROWN, atol=GROWN)
 
 
-def test_patience_ends_all_processes_at_one_check(found: list[dict[str, Any]]) -> None:
+def test_patience_ends_all_processes_at_one_evaluation(found: list[dict[str, Any]]) -> None:
     for rank in range(2):
         assert found[rank]["out of patience"]["stopped"] == "patience"
-        assert 1 + 2 < len(found[rank]["out of patience"]["checks"]) < 1 + 2 * 4
+        assert 1 + 2 < len(found[rank]["out of patience"]["evaluations"]) < 1 + 2 * 4
 
 
 @pytest.mark.parametrize("case", [*CASES, "dropout"])
 def test_all_processes_end_alike_to_the_bit(case: str, found: list[dict[str, Any]]) -> None:
     first, second = (one[case] for one in found)
     assert torch.equal(first["gradients"], second["gradients"])
-    torch.testing.assert_close(first["checks"], second["checks"], rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(first["evaluations"], second["evaluations"], rtol=0, atol=0, equal_nan=True)
     assert first["weights"].keys() == second["weights"].keys()
     assert all(torch.equal(value, second["weights"][name]) for name, value in first["weights"].items())
 
@@ -311,13 +331,13 @@ def test_dropout_is_drawn_for_each_process(found: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
 def test_shares_make_up_the_batch(size: int, world: int) -> None:
     train, _ = windows(96, "rows padded and filled in")
-    whole = train.batch(torch.arange(size))._replace(around=torch.randn(size, 2, 5))
+    whole = train.batch(torch.arange(size))._replace(cross_series=torch.randn(size, 2, 5))
     shares = [Ranks(rank, world).shard(whole) for rank in range(world)]
-    assert all(len(batch.past) == max(1, round(share * size)) for batch, share in shares)
+    assert all(batch.n_samples == max(1, round(share * size)) for batch, share in shares)
     for i in range(len(Batch._fields)):
         assert torch.equal(torch.cat([batch[i] for batch, share in shares if share]), whole[i])
     assert sum(share for _, share in shares) == pytest.approx(1)
-    assert max(len(batch.past) for batch, _ in shares) == -(-size // world)
+    assert max(batch.n_samples for batch, _ in shares) == -(-size // world)
 
 
 # One process
@@ -326,7 +346,7 @@ def test_shares_make_up_the_batch(size: int, world: int) -> None:
 def test_one_process_of_torchruns_trains_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}.items():
         monkeypatch.setenv(name, value)
-    with joined(CPU, "fit") as ranks:
+    with process_group(CPU, "fit") as ranks:
         assert ranks is ALONE
         assert not dist.is_initialized()
     run, expected = fit("equal shares"), alone("equal shares")
@@ -338,13 +358,13 @@ def test_alone_nothing_is_done() -> None:
     train, _ = windows(96)
     batch, loss, layer = train.batch(torch.arange(3)), torch.tensor(2.0), torch.nn.Linear(1, 1)
     assert ALONE.shard(batch) == (batch, 1.0)
-    assert ALONE.joint(loss, layer.parameters(), 0.5) is loss
-    assert ALONE.total(1.0, 2.0) == (1.0, 2.0)
-    assert ALONE.of_first("a") == "a"
+    assert ALONE.all_reduce_gradients(loss, layer.parameters(), 0.5) is loss
+    assert ALONE.all_reduce(1.0, 2.0) == (1.0, 2.0)
+    assert ALONE.broadcast("a") == "a"
     with pytest.raises(ZeroDivisionError):
-        ALONE.on_first(lambda: 1 / 0)
+        ALONE.run_on_rank0(lambda: 1 / 0)
     ALONE.require_same({"a": 1})
-    ALONE.share_weights(layer)
+    ALONE.broadcast_weights(layer)
     assert not dist.is_initialized()
 
 
@@ -395,12 +415,12 @@ def test_a_group_that_a_fit_made_goes_with_it(found: list[dict[str, Any]]) -> No
     assert [one["a group was left"] for one in found] == [False, False]
 
 
-def test_a_killed_process_ends_the_other_with_a_message(fits: Any) -> None:
-    _, end, seconds = fits
-    assert seconds < 20  # the group of this run would wait for half an hour
-    assert end.returncode == 1
-    assert end.stdout == "together 2\n"  # the caller's group was as it had been after a fit
-    assert end.stderr.rstrip().endswith(LOST.format(rank=0, other=1))
+def test_a_killed_process_ends_the_other_with_a_message(fits: tuple[list[dict[str, Any]], Ends]) -> None:
+    _, ends = fits
+    assert ends.times[0] - ends.times[1] < 20  # seconds; the group of this run would wait for half an hour
+    assert ends.codes[0] == 1
+    assert ends.printed[0] == "together 2\n"  # the caller's group was as it had been after a fit
+    assert ends.errors[0].rstrip().endswith(LOST.format(rank=0, other=1))
 
 
 def test_a_silent_process_is_not_waited_for_without_end(found: list[dict[str, Any]]) -> None:
@@ -412,32 +432,23 @@ def test_a_group_for_gpus_alone_is_refused_on_a_cpu(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
     monkeypatch.setattr(dist, "get_backend", lambda: "nccl")
     message = r"^the process group must carry tensors of the device 'cpu', .* with the backend 'gloo'\.$"
-    with pytest.raises(ValueError, match=message), joined(CPU, "fit"):
+    with pytest.raises(ValueError, match=message), process_group(CPU, "fit"):
         pass
 
 
-def test_what_not_all_call_names_the_call(found: list[dict[str, Any]]) -> None:
-    assert found[0]["lonely"] == [
-        "Rank 0 of 2 has waited 2 seconds in `save` for rank 1. Every process that torchrun started must call `save`, "
-        "and none may have ended before."
-    ]
-
-
-# Devices
-
-
-def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert find_device(None) == torch.device("cuda")
-    for name, value in {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}.items():
+def test_what_not_all_call_names_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "TIMEOUT", timedelta(seconds=0.2))
+    monkeypatch.setattr(distributed, "_store", cache(dist.HashStore))
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    assert find_device(None) == own_gpu() == torch.device("cuda", 1)
-    assert find_device("cpu") == CPU
-    monkeypatch.setenv("LOCAL_RANK", "2")
-    with pytest.raises(ValueError, match=r"this one is number 2 of a machine with 2\. Start fewer "):
-        find_device(None)
+    with pytest.raises(RuntimeError) as error, process_group(CPU, "save"):
+        pass
+    assert str(error.value) == (
+        "Rank 0 of 2 has waited 0.2 seconds in `save` for rank 1. Every process that torchrun started must call "
+        "`save`, and none may have ended before."
+    )
+    assert not dist.is_initialized()
 
 
 if __name__ == "__main__":
-    {"fits": job_fits, "script": job_script}[sys.argv[1]](Path(sys.argv[2]))
+    {"fits": launch, "script": job_script}[sys.argv[1]](Path(sys.argv[2]))

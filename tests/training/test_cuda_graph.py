@@ -11,10 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from titans_ts.graphs import CudaRecorder, GraphedStep, recorded
-from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.training import History, TrainConfig, fit_network
-from titans_ts.windows import Batch, Windows
+from titans_ts.model import Batch, ModelConfig, SimbaForecaster
+from titans_ts.tables.series_data import SeriesData
+from titans_ts.training.config import TrainConfig
+from titans_ts.training.cuda_graph import CudaRecorder, GraphedStep, recorded
+from titans_ts.training.history import History
+from titans_ts.training.loop import fit_network
+from titans_ts.windows.windows import Windows
 
 BATCH = 8
 
@@ -43,10 +46,10 @@ class Player:
         return replay, result
 
 
-def batch(size: int, value: float = 1.0, mask: bool = False) -> Batch:
-    past = torch.full((size, 3, 1), value)
+def batch(size: int, value: float = 1.0, masked: bool = False) -> Batch:
+    past = torch.full((size, 3), value)
     number = torch.zeros(size, dtype=torch.int64)
-    return Batch(past, past[:, :2] + 1, number, number[:, None], past > 0 if mask else None)
+    return Batch(past, past[:, :2] + 1, number, number, padding_mask=past > 0 if masked else None)
 
 
 def mean(given: Batch) -> Tensor:
@@ -66,7 +69,7 @@ def test_a_batch_of_another_shape_runs_as_it_is_and_the_graph_goes_on() -> None:
     step = GraphedStep(mean, player)
     for size in (4, 4, 4, 4, 3, 4):
         assert step(batch(size, float(size))).item() == 2 * size + 1
-    assert step(batch(4, 4.0, mask=True)).item() == 9.0
+    assert step(batch(4, 4.0, masked=True)).item() == 9.0
     assert player.done == [*["aside"] * 3, "record", "replay", "replay"]
 
 
@@ -81,7 +84,7 @@ def test_the_graph_does_not_write_into_the_batches_it_is_given() -> None:
     batches = [batch(4, float(i)) for i in range(6)]
     for given in batches:
         step(given)
-    assert [given.past[0, 0, 0].item() for given in batches] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert [given.past[0, 0].item() for given in batches] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -126,10 +129,9 @@ def test_only_a_gpu_has_graphs() -> None:
 
 def split(device: str = "cpu") -> tuple[Windows, Windows]:
     values = np.sin(np.arange(160) / 3) + 0.3 * np.random.default_rng(0).normal(size=160)
-    series = torch.from_numpy(values).float().to(device), np.array([160]), np.array([0])
-    span = dict(lookback=16, horizon=4)
+    data = SeriesData(torch.from_numpy(values).float().to(device), np.array([160]), np.array([0]))
     train, validation = (
-        Windows(*series, **span, first=np.array([first]), last=np.array([last]))
+        Windows(data, lookback=16, horizon=4, first=np.array([first]), last=np.array([last]))
         for first, last in ((16, 117), (117, 160))
     )
     assert len(train) % BATCH, "the last batch must be partial"
@@ -137,11 +139,13 @@ def split(device: str = "cpu") -> tuple[Windows, Windows]:
 
 
 def fit(
-    device: str = "cpu", dropout: float = 0.2, own: bool = False, **changes: Any
+    device: str = "cpu", dropout: float = 0.2, per_series: bool = False, **changes: Any
 ) -> tuple[dict[str, Tensor], History]:
     torch.manual_seed(0)
     size = dict(lookback=16, horizon=4, patch_len=4, stride=4, cycle=5, d_model=8, n_layers=1, n_heads=2, chunk_size=4)
-    config = ModelConfig(**size, n_persistent=1, dropout=dropout, linear_per_series=own, linear_level=own)
+    config = ModelConfig(
+        **size, n_persistent=1, dropout=dropout, linear_per_series=per_series, linear_window_mean=per_series
+    )
     network = SimbaForecaster(config).to(device).eval()
     history = fit_network(network, *split(device), TrainConfig(batch_size=BATCH, max_epochs=2, patience=100, **changes))
     return network.state_dict(), history
@@ -150,26 +154,26 @@ def fit(
 def test_training_with_replays_is_training_without_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     weights, history = fit()
     player = Player()
-    monkeypatch.setattr("titans_ts.training.recorded", lambda step, device: GraphedStep(step, player))
+    monkeypatch.setattr("titans_ts.training.loop.recorded", lambda step, device: GraphedStep(step, player))
     again, replayed = fit()
     assert player.done.count("replay") == 2 * (98 // BATCH) - GraphedStep.WARM_UP
     assert all(torch.equal(weights[name], again[name]) for name in weights)
-    assert history.checks[1:] == replayed.checks[1:]
+    assert history.evaluations[1:] == replayed.evaluations[1:]
 
 
 def test_a_run_may_go_without(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("a recording was made")
 
-    monkeypatch.setattr("titans_ts.training.recorded", never)
+    monkeypatch.setattr("titans_ts.training.loop.recorded", never)
     fit(cuda_graph=False)
 
 
 def test_a_rate_in_a_tensor_is_scheduled_as_a_number_is() -> None:
     rates = []
-    for start in (0.5, torch.tensor(0.5)):
+    for rate in (0.5, torch.tensor(0.5)):
         parameter = torch.nn.Parameter(torch.ones(2))
-        optimizer = torch.optim.AdamW([{"params": [parameter], "lr": start}], lr=0.1, foreach=False)
+        optimizer = torch.optim.AdamW([{"params": [parameter], "lr": rate}], lr=0.1, foreach=False)
         held = optimizer.param_groups[0]["lr"]
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (step + 1))
         found = []
@@ -194,11 +198,14 @@ def gpu() -> str:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("per_series", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_gpu_trains_alike_with_the_graph_and_without(gpu: str, precision: str, own: bool) -> None:
-    runs = [fit(gpu, dropout=0.0, own=own, precision=precision, cuda_graph=graph)[1] for graph in (False, True)]
-    for eager, replayed in zip(*(run.checks[1:] for run in runs), strict=True):
+def test_a_gpu_trains_alike_with_the_graph_and_without(gpu: str, precision: str, per_series: bool) -> None:
+    runs = [
+        fit(gpu, dropout=0.0, per_series=per_series, precision=precision, cuda_graph=graph)[1]
+        for graph in (False, True)
+    ]
+    for eager, replayed in zip(*(run.evaluations[1:] for run in runs), strict=True):
         # The order of sums on a GPU, over 24 steps.
         limit = 1e-3 if precision == "float32" else 3e-2
         assert replayed.train_loss == pytest.approx(eager.train_loss, rel=limit)
@@ -209,7 +216,7 @@ def test_a_gpu_trains_alike_with_the_graph_and_without(gpu: str, precision: str,
 def test_a_gpu_replays_with_new_dropout_every_time(gpu: str) -> None:
     weight = torch.ones(1000, device=gpu)
     step = recorded(lambda given: torch.nn.functional.dropout(weight).mean() * given.past.mean(), torch.device(gpu))
-    given = Batch(*(None if x is None else x.to(gpu) for x in batch(4)))
+    given = batch(4).map(lambda field: field.to(gpu))
     assert len({step(given).item() for _ in range(8)}) > 4
 
 
@@ -224,7 +231,7 @@ def test_a_gpu_goes_on_where_the_step_cannot_be_recorded(gpu: str, kind: str) ->
         return loss * (loss.item() > -1) if kind == "waits" else loss
 
     graphed = recorded(step, torch.device(gpu))
-    given = Batch(*(None if x is None else x.to(gpu) for x in batch(4)))
+    given = batch(4).map(lambda field: field.to(gpu))
     with pytest.warns(UserWarning, match="waits for the GPU at" if kind == "waits" else "not while recording"):
         losses = [graphed(given).item() for _ in range(6)]
     assert all(0 <= loss <= 2 for loss in losses)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.tseries.frequencies import to_offset
 
-from titans_ts.calendar import Calendar
+from titans_ts.tables.calendar import Calendar
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -44,17 +44,17 @@ def plain(index: pd.DatetimeIndex) -> pd.DatetimeIndex:
     unit=st.sampled_from(["s", "us", "ns"]),
     rows=st.integers(3, 40),
 )
-def test_steps_continue_every_frequency_as_pandas_does(freq, start, zone, unit, rows):
+def test_labels_continue_every_frequency_as_pandas_does(freq, start, zone, unit, rows):
     # Noon exists once in every day of every zone; the nights are tested one by one below.
     noon = pd.Timestamp(start).normalize() + pd.Timedelta("12h")
     whole = pd.date_range(noon, periods=rows + 5, freq=freq, tz=zone, unit=unit)
     history = plain(whole[:rows])
     calendar = Calendar.of(history, freq)
-    steps = calendar.steps(history)
-    assert np.array_equal(steps, steps[0] + np.arange(rows))
-    pd.testing.assert_index_equal(calendar.labels(steps), history)
+    time_index = calendar.time_index(history)
+    assert np.array_equal(time_index, time_index[0] + np.arange(rows))
+    pd.testing.assert_index_equal(calendar.labels(time_index), history)
     after = pd.date_range(history[-1], periods=6, freq=freq, unit=unit)[1:]
-    pd.testing.assert_index_equal(calendar.labels(steps[-1] + np.arange(1, 6)), plain(after))
+    pd.testing.assert_index_equal(calendar.labels(time_index[-1] + np.arange(1, 6)), plain(after))
     assert Calendar.of(history, calendar.freq) == calendar
 
 
@@ -67,7 +67,7 @@ def test_frequency_is_inferred_from_the_labels_in_any_order(freq, zone):
 
 
 @pytest.mark.parametrize(
-    ("freq", "first", "step"),
+    ("freq", "first", "time_index"),
     [
         ("h", "1970-01-02 01:00", 25),
         ("15min", "1970-01-01 06:15", 25),
@@ -85,10 +85,10 @@ def test_frequency_is_inferred_from_the_labels_in_any_order(freq, zone):
         ("B", "1969-12-26", -4),
     ],
 )
-def test_steps_count_from_1970_wherever_the_series_starts(freq, first, step):
+def test_the_time_index_counts_from_1970_wherever_the_series_starts(freq, first, time_index):
     labels = pd.date_range(first, periods=4, freq=freq)
-    assert Calendar.of(labels).steps(labels)[0] == step
-    assert Calendar.of(labels[1:]).steps(labels[1:])[0] == step + 1
+    assert Calendar.of(labels).time_index(labels)[0] == time_index
+    assert Calendar.of(labels[1:]).time_index(labels[1:])[0] == time_index + 1
 
 
 def test_month_ends_continue_into_leap_and_common_february():
@@ -131,7 +131,7 @@ SUPPORTED += [
 def test_every_fixed_and_anchored_offset_of_pandas_is_continued(offset, start, rows):
     whole = pd.date_range(pd.Timestamp(start).normalize(), periods=rows + 4, freq=offset, unit="ns")
     calendar = Calendar.of(plain(whole[:rows]), offset)
-    last = calendar.steps(whole[:rows])[-1]
+    last = calendar.time_index(whole[:rows])[-1]
     pd.testing.assert_index_equal(calendar.labels(last + np.arange(1, 5)), plain(whole[rows:]))
 
 
@@ -147,7 +147,7 @@ def test_every_other_offset_of_pandas_is_refused_by_name(kind):
     assert repr(offset.freqstr) in str(caught.value)
 
 
-def test_labels_are_located_at_the_step_before_them():
+def test_labels_are_located_at_the_time_index_before_them():
     hours = Calendar.of(pd.date_range("1970-01-01", periods=4, freq="h"))
     days = Calendar.of(pd.date_range("1970-01-01", periods=4, freq="D"))
     labels = pd.to_datetime(["1970-01-01 05:00", "1970-01-01 05:30", "1970-01-03 00:00"])
@@ -180,16 +180,16 @@ def test_hours_of_a_spring_and_an_autumn_night_are_counted_as_they_pass():
     for night in ("2024-03-30 22:00", "2024-10-26 22:00"):
         labels = plain(pd.date_range(night, periods=12, freq="h", tz="Europe/Berlin"))
         calendar = Calendar.of(labels[:6])
-        steps = calendar.steps(labels)
-        assert np.array_equal(np.diff(steps), np.ones(11))
-        pd.testing.assert_index_equal(calendar.labels(steps), labels)
+        time_index = calendar.time_index(labels)
+        assert np.array_equal(np.diff(time_index), np.ones(11))
+        pd.testing.assert_index_equal(calendar.labels(time_index), labels)
 
 
 def test_days_keep_local_midnight_over_clock_changes():
     labels = plain(pd.date_range("2024-03-29", periods=5, freq="D", tz="Europe/Berlin"))
     calendar = Calendar.of(labels[:3])
     assert calendar.freq == "D"
-    pd.testing.assert_index_equal(calendar.labels(calendar.steps(labels[:3])[-1] + np.array([1, 2])), labels[3:])
+    pd.testing.assert_index_equal(calendar.labels(calendar.time_index(labels[:3])[-1] + np.array([1, 2])), labels[3:])
 
 
 def test_a_midnight_that_clocks_skip_is_the_first_moment_of_its_day():
@@ -198,25 +198,25 @@ def test_a_midnight_that_clocks_skip_is_the_first_moment_of_its_day():
     )
     calendar = Calendar.of(labels, "D")
     assert str(labels[2]) == "2018-11-04 01:00:00-02:00"
-    assert np.array_equal(np.diff(calendar.steps(labels)), np.ones(4))
-    pd.testing.assert_index_equal(calendar.labels(calendar.steps(labels)), labels)
+    assert np.array_equal(np.diff(calendar.time_index(labels)), np.ones(4))
+    pd.testing.assert_index_equal(calendar.labels(calendar.time_index(labels)), labels)
 
 
-def test_half_hour_zone_and_utc_have_equal_hourly_steps():
+def test_half_hour_zone_and_utc_have_one_hourly_time_index():
     utc = plain(pd.date_range("2024-01-01", periods=5, freq="h", tz="UTC"))
     kolkata = utc.tz_convert("Asia/Kolkata")
-    assert np.array_equal(Calendar.of(utc).steps(utc), Calendar.of(kolkata).steps(kolkata))
-    assert str(Calendar.of(kolkata).labels(Calendar.of(utc).steps(utc))[0]) == "2024-01-01 05:30:00+05:30"
+    assert np.array_equal(Calendar.of(utc).time_index(utc), Calendar.of(kolkata).time_index(kolkata))
+    assert str(Calendar.of(kolkata).labels(Calendar.of(utc).time_index(utc))[0]) == "2024-01-01 05:30:00+05:30"
 
 
 @pytest.mark.parametrize("freq", ["15min", "h", "D", "W-SUN", "W-WED", "M", "2M", "Q-DEC", "Q-NOV", "Y-DEC"])
 def test_periods_stay_periods(freq):
     whole = pd.period_range("2024-01-10", periods=9, freq=freq)
     calendar = Calendar.of(whole[:6])
-    steps = calendar.steps(whole[:6])
+    time_index = calendar.time_index(whole[:6])
     assert calendar.freq == whole.freqstr
     assert Calendar.of(whole, calendar.freq) == calendar
-    pd.testing.assert_index_equal(calendar.labels(steps[-1] + np.arange(1, 4)), whole[6:])
+    pd.testing.assert_index_equal(calendar.labels(time_index[-1] + np.arange(1, 4)), whole[6:])
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int8", "uint16", "Int64"])
@@ -224,7 +224,7 @@ def test_integers_are_divided_by_their_step(dtype):
     labels = pd.Index([107, 102, 112, 127], dtype=dtype)
     calendar = Calendar.of(labels)
     assert (calendar.freq, calendar.span) == (5, 5)
-    assert calendar.steps(labels).tolist() == [21, 20, 22, 25]
+    assert calendar.time_index(labels).tolist() == [21, 20, 22, 25]
     assert calendar.labels(np.array([26])).tolist() == [132]
     assert Calendar.of(pd.RangeIndex(9, 0, -3)).freq == 3
 
@@ -314,10 +314,10 @@ def test_first_label_off_the_grid_is_named(freq, off):
     on = plain(pd.date_range("2023-01-01", periods=3, freq=freq))
     calendar = Calendar.of(on, freq)
     with pytest.raises(ValueError, match=f"time label {off} is not on the grid of '{freq}'"):
-        calendar.steps(on.append(pd.DatetimeIndex([off])))
+        calendar.time_index(on.append(pd.DatetimeIndex([off])))
 
 
 def test_labels_of_another_time_zone_awareness_are_refused():
     labels = pd.date_range("2024-01-01", periods=3)
     with pytest.raises(ValueError, match=r"must have dtype datetime64\[us\] as before"):
-        Calendar.of(labels).steps(labels.tz_localize("UTC"))
+        Calendar.of(labels).time_index(labels.tz_localize("UTC"))

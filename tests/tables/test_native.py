@@ -1,4 +1,4 @@
-"""Tables of polars: the values of the same table in pandas, and answers in polars."""
+"""Tables of polars: the values of the same table in pandas, and forecasts in polars."""
 
 import datetime
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from titans_ts import TitansForecaster
-from titans_ts.frames import read_table
+from titans_ts.tables.read import read_table
 
 pl = pytest.importorskip("polars")
 
@@ -28,6 +28,11 @@ def long_table(ids: pl.Series, times: pl.Series) -> pl.DataFrame:
     )
 
 
+def point(*rows: list[float]) -> np.ndarray:
+    """A point forecast, (n_series, steps, 1)."""
+    return np.array(rows, dtype=float)[..., None]
+
+
 @pytest.mark.parametrize(
     "ids",
     [
@@ -42,8 +47,8 @@ def long_table(ids: pl.Series, times: pl.Series) -> pl.DataFrame:
 def test_ids_come_back_in_order_with_their_dtype(ids):
     panel = read_table(long_table(ids, pl.Series(HOURS)))
     assert panel.ids.tolist() == ids.to_list()
-    assert panel.values.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
-    written = panel.write(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert panel.data.values.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+    written = panel.write(point([1.0, 2.0], [3.0, 4.0]))
     assert written.columns == ["unique_id", "ds", "Titans"]
     assert written["unique_id"].dtype == ids.dtype
     assert written["unique_id"].to_list() == ids.gather([0, 0, 1, 1]).to_list()
@@ -55,7 +60,7 @@ def test_ids_come_back_in_order_with_their_dtype(ids):
 def test_times_keep_unit_and_zone(unit, zone):
     times = pl.Series(HOURS).cast(pl.Datetime(unit)).dt.replace_time_zone("UTC")
     times = times.dt.replace_time_zone(None) if zone is None else times.dt.convert_time_zone(zone)
-    written = read_table(long_table(pl.Series(["b", "a"]), times)).write(np.zeros((2, 1)))
+    written = read_table(long_table(pl.Series(["b", "a"]), times)).write(np.zeros((2, 1, 1)))
     assert written["ds"].dtype == pl.Datetime(unit, zone)
     after = times[-1] + datetime.timedelta(hours=1)
     assert written["ds"].to_list() == [after, after]
@@ -67,7 +72,7 @@ def test_both_hours_of_an_autumn_night_are_kept():
     )
     assert len(times) == 5
     panel = read_table(pl.DataFrame({"ds": times[:3], "y": [1.0, 2.0, 3.0]}))
-    assert panel.write(np.zeros((1, 2)))["ds"].to_list() == times[3:].to_list()
+    assert panel.write(np.zeros((1, 2, 1)))["ds"].to_list() == times[3:].to_list()
 
 
 @pytest.mark.parametrize(
@@ -80,8 +85,8 @@ def test_both_hours_of_an_autumn_night_are_kept():
     ids=["dates", "text", "integers"],
 )
 def test_one_series_and_a_wide_table_keep_the_kind_of_their_times(times, after):
-    single = read_table(pl.DataFrame({"ds": times, "y": [1, 2, 3]})).write(np.array([[9.0]]))
-    wide = read_table(pl.DataFrame({"a": [1, 2, 3], "ds": times, "b": [4.0, 5, 6]})).write(np.array([[8.0], [9.0]]))
+    single = read_table(pl.DataFrame({"ds": times, "y": [1, 2, 3]})).write(point([9.0]))
+    wide = read_table(pl.DataFrame({"a": [1, 2, 3], "ds": times, "b": [4.0, 5, 6]})).write(point([8.0], [9.0]))
     assert single.to_dict(as_series=False) == {"ds": [after], "Titans": [9.0]}
     assert wide.to_dict(as_series=False) == {"ds": [after], "a": [8.0], "b": [9.0]}
     if times.dtype != pl.Int32:
@@ -89,10 +94,10 @@ def test_one_series_and_a_wide_table_keep_the_kind_of_their_times(times, after):
 
 
 def test_a_series_and_a_wide_table_without_times_count_their_rows():
-    series = read_table(pl.Series("load", [1.0, 2.0, 3.0])).write(np.array([[4.0, 5.0]]))
+    series = read_table(pl.Series("load", [1.0, 2.0, 3.0])).write(point([4.0, 5.0]))
     assert isinstance(series, pl.Series)
     assert (series.name, series.to_list()) == ("load", [4, 5])
-    wide = read_table(pl.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]})).write(np.array([[7.0], [8.0]]))
+    wide = read_table(pl.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]})).write(point([7.0], [8.0]))
     assert wide.to_dict(as_series=False) == {"a": [7], "b": [8]}
 
 
@@ -101,9 +106,9 @@ def test_null_and_nan_are_missing_values():
     table = pl.DataFrame({"ds": hours, "y": [1.0, None, float("nan"), 4.0, 5.0]})
     with pytest.raises(ValueError, match="column 'y' has 2 missing values, the first at 2024-03-30 23:00:00"):
         read_table(table)
-    assert read_table(table, missing="interpolate").values.tolist() == [1, 2, 3, 4, 5]
+    assert read_table(table, missing="interpolate").data.values.tolist() == [1, 2, 3, 4, 5]
     whole = pl.DataFrame({"ds": HOURS, "y": [1, None, 3, 4]})
-    assert read_table(whole, missing="ffill").values.tolist() == [1, 1, 3, 4]
+    assert read_table(whole, missing="ffill").data.values.tolist() == [1, 1, 3, 4]
     with pytest.raises(ValueError, match="column 'unique_id' has 2 missing values, the first in row 1"):
         read_table(long_table(pl.Series(["a", None]), pl.Series(HOURS[:2])))
     with pytest.raises(ValueError, match="the times have 1 missing value, the first in row 0"):
@@ -122,14 +127,14 @@ def test_lazy_tables_are_refused_with_the_remedy():
         read_table(pl.DataFrame({"ds": HOURS, "y": [1, 2, 3, 4]}).lazy())
 
 
-def test_tables_of_arrow_are_answered_in_arrow():
+def test_forecasts_of_arrow_tables_are_arrow_tables():
     pa = pytest.importorskip("pyarrow")
-    written = read_table(pa.table({"ds": HOURS, "y": [1.0, 2.0, 3.0, 4.0]})).write(np.array([[5.0]]))
+    written = read_table(pa.table({"ds": HOURS, "y": [1.0, 2.0, 3.0, 4.0]})).write(point([5.0]))
     assert isinstance(written, pa.Table)
     assert written.to_pydict() == {"ds": [datetime.datetime(2024, 3, 31, 2)], "Titans": [5.0]}
 
 
-def test_a_forecaster_answers_as_it_does_for_pandas_and_when_loaded(tmp_path):
+def test_a_forecaster_forecasts_as_it_does_for_pandas_and_when_loaded(tmp_path):
     values = np.random.default_rng(0).normal(size=60)
     times = pd.date_range("2024-01-01", periods=30, freq="D")
     table = pd.DataFrame({"unique_id": ["b"] * 30 + ["a"] * 30, "ds": [*times, *times], "y": values})

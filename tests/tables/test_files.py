@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from titans_ts.files import read_file
-from titans_ts.frames import read_table
+from titans_ts.tables.files import read_file
+from titans_ts.tables.read import read_table
 
 pytestmark = pytest.mark.filterwarnings("error")
 

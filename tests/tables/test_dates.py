@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titans_ts.dates import holds_dates, read_dates, write_dates
+from titans_ts.tables.dates import holds_dates, read_dates, write_dates
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -1,0 +1,189 @@
+"""A trial: what it is scored by, on which rows, what it reports, and why it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import optuna
+import pandas as pd
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.study import Study
+
+from titans_ts import TitansForecaster, TitansSearchCV
+from titans_ts.search import storage
+from titans_ts.search.trial import EPOCHS, PARAMETERS, SURPLUS, Objective, Surplus
+
+ROWS = 160
+DROPOUT = {"dropout": FloatDistribution(0.0, 0.5)}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+
+
+def tiny(**parameters: Any) -> TitansForecaster:
+    given: dict[str, Any] = dict(
+        horizon=6,
+        lookback=24,
+        d_model=8,
+        n_heads=2,
+        n_layers=1,
+        mixer="none",
+        max_epochs=1,
+        val_size=12,
+        random_state=0,
+        verbose=0,
+    )
+    return TitansForecaster(**{**given, **parameters})
+
+
+def waves(rows: int = ROWS) -> pd.DataFrame:
+    wave = np.sin(2 * np.pi * np.arange(rows) / 24)[:, None]
+    noise = np.random.default_rng(0).normal(size=(rows, 2)).cumsum(0)
+    index = pd.date_range("2024-01-01", periods=rows, freq="h")
+    return pd.DataFrame(wave + 0.1 * noise, index=index, columns=["a", "b"])
+
+
+def objective(estimator: TitansForecaster, space: Any = None, df: Any = None, **given: Any) -> Objective:
+    how = dict(scoring="mse", n_trials=9, n_windows=1, seed=5) | given
+    return Objective(estimator, waves() if df is None else df, DROPOUT if space is None else space, **how)
+
+
+def run(made: Objective, n_trials: int = 1) -> Study:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(made, n_trials=n_trials)
+    return study
+
+
+# The score
+
+
+def test_the_score_is_the_best_validation_error_of_a_fit() -> None:
+    study = run(objective(tiny(max_epochs=2), scoring="mae"))
+    history = tiny(max_epochs=2, **study.trials[0].params).fit(waves(), val_loss="mae").history_
+    assert study.trials[0].value == history.best.validation_loss
+
+
+def test_the_best_error_so_far_is_reported_after_each_epoch() -> None:
+    study = run(objective(tiny(max_epochs=2)))
+    evaluations = tiny(max_epochs=2, **study.trials[0].params).fit(waves()).history_.evaluations
+    losses = [evaluation.validation_loss for evaluation in evaluations]
+    assert study.trials[0].intermediate_values == {1: min(losses[:5]), 2: min(losses)}
+
+
+def test_the_estimator_is_not_changed_and_has_a_seed_if_it_had_none() -> None:
+    estimator = tiny(random_state=None, verbose=1)
+    made = objective(estimator)
+    run(made)
+    assert (estimator.random_state, estimator.verbose) == (None, 1)
+    assert not hasattr(estimator, "fitted_")
+    assert (made.estimator.random_state, made.estimator.verbose) == (5, 0)
+    assert objective(tiny(random_state=3)).estimator.random_state == 3
+
+
+def test_windows_are_validation_blocks_one_before_the_other() -> None:
+    found = TitansSearchCV(tiny(), DROPOUT, n_trials=1, n_windows=3, random_state=0).fit(waves())
+    parameters = found.study_.trials[0].params
+    errors = [tiny(**parameters).fit(waves()[: ROWS - cut]).history_.best.validation_loss for cut in (0, 12, 24)]
+    assert found.best_score_ == pytest.approx(np.mean(errors), rel=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["long", "array"])
+def test_windows_are_cut_from_every_kind_of_table(layout: str) -> None:
+    wide = waves() if layout == "long" else waves().reset_index(drop=True)
+    table: Any = wide.to_numpy()
+    if layout == "long":
+        table = wide.rename_axis(index="ds", columns="unique_id").T.stack().rename("y").reset_index()
+    scores = [
+        TitansSearchCV(tiny(), DROPOUT, n_trials=1, n_windows=2, random_state=0).fit(x).best_score_
+        for x in (table, wide)
+    ]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-6)
+
+
+def test_too_many_windows_are_refused_in_words() -> None:
+    with pytest.raises(RuntimeError, match="`n_windows` = 30 leaves no validation rows for window 1"):
+        TitansSearchCV(tiny(), DROPOUT, n_trials=1, n_windows=30).fit(waves())
+
+
+def test_no_validation_rows_are_a_reason() -> None:
+    with pytest.raises(RuntimeError, match=r"the validation error is nan\. No series has validation rows"):
+        TitansSearchCV(tiny(val_size=0), DROPOUT, n_trials=1).fit(waves())
+
+
+def test_each_window_reports_beside_those_before_it() -> None:
+    study = run(objective(tiny(), n_windows=2))
+    parameters = study.trials[0].params
+    first, second = (tiny(**parameters).fit(waves()[: ROWS - cut]).history_.best.validation_loss for cut in (0, 12))
+    assert study.trials[0].intermediate_values == pytest.approx({1: first, EPOCHS + 1: (first + second) / 2})
+
+
+def test_all_windows_have_the_horizon_and_lookback_of_the_whole_table() -> None:
+    study = run(objective(tiny(horizon=None, lookback=None), n_windows=2))
+    # A third of 160 hours: the parts alone would be read by a shorter lookback.
+    given = dict(horizon=24, lookback=53, **study.trials[0].params)
+    errors = [tiny(**given).fit(waves()[: ROWS - cut]).history_.best.validation_loss for cut in (0, 24)]
+    assert study.trials[0].value == pytest.approx(np.mean(errors), rel=1e-12)
+
+
+# Parameters
+
+
+def test_parameters_are_drawn_from_every_kind_of_distribution() -> None:
+    space = {
+        "n_layers": IntDistribution(1, 2),
+        "chunk_size": IntDistribution(4, 16, step=4),
+        "dropout": FloatDistribution(0.0, 0.6, step=0.3),
+        "learning_rate": FloatDistribution(1e-4, 1e-2, log=True),
+        "loss": CategoricalDistribution(["mse", "mae"]),
+    }
+    study = run(objective(tiny(max_epochs=0), space))
+    trial = study.trials[0]
+    assert trial.distributions == space
+    assert trial.user_attrs[PARAMETERS] == trial.params
+    assert trial.params.keys() == space.keys()
+
+
+def test_a_function_suggests_parameters_and_must_return_a_dict() -> None:
+    study = run(objective(tiny(max_epochs=0), lambda trial: {"d_model": 8 * trial.suggest_int("heads", 1, 1)}))
+    assert study.trials[0].user_attrs[PARAMETERS] == {"d_model": 8}
+    with pytest.raises(TypeError, match=r"`space` must return a dict of parameters, got \['d_model'\]"):
+        run(objective(tiny(), lambda trial: ["d_model"]))
+
+
+def test_a_distribution_of_another_kind_is_named() -> None:
+    with pytest.raises(TypeError, match=r"`space\['dropout'\]` is of a kind that is unknown here"):
+        run(objective(tiny(), {"dropout": [0.1, 0.2]}))
+
+
+# Trials that fail
+
+
+def test_a_failed_trial_keeps_its_reason() -> None:
+    study = optuna.create_study()
+    made = objective(tiny(), {"d_model": IntDistribution(9, 9)})
+    study.optimize(made, n_trials=1, catch=ValueError)
+    assert study.trials[0].user_attrs["reason"] == "ValueError: `d_model` must be a multiple of `n_heads` = 2, got 9."
+    assert storage.begun(study) == 1
+    assert not made.was_given_up(study)
+
+
+def test_a_trial_that_another_worker_ended_was_given_up() -> None:
+    study, made = optuna.create_study(), objective(tiny())
+    study.ask()
+    made.number = 0
+    assert not made.was_given_up(study)
+    study.tell(0, state=optuna.trial.TrialState.FAIL)
+    assert made.was_given_up(study)
+
+
+def test_of_two_that_begin_the_last_trial_at_once_one_withdraws() -> None:
+    study = optuna.create_study()
+    other = study.ask()
+    storage.sign(other)
+    study.optimize(objective(tiny(), n_trials=1), n_trials=1, catch=Surplus)
+    assert [trial.state.name for trial in study.trials] == ["RUNNING", "FAIL"]
+    assert (study.trials[1].user_attrs[SURPLUS], storage.begun(study)) == (True, 1)

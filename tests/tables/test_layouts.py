@@ -1,0 +1,220 @@
+"""Tables taken apart into rows: which layout they have, and what is refused by name."""
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from titans_ts.tables.layouts import Rows, read_rows, some
+from titans_ts.tables.read import read_table
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def long_table(lengths: dict, freq: str = "D", start: str = "2024-01-01", **columns: object) -> pd.DataFrame:
+    """One series of each length; series k starts k steps after the one before and holds 100 k, 100 k + 1, ..."""
+    times = pd.date_range(start, periods=max(lengths.values()) + len(lengths), freq=freq)
+    parts = [
+        pd.DataFrame({"unique_id": name, "ds": times[k : k + rows], "y": 100.0 * k + np.arange(rows)})
+        for k, (name, rows) in enumerate(lengths.items())
+    ]
+    return pd.concat(parts, ignore_index=True).assign(**columns)
+
+
+def wide_table(rows: int = 5, freq: str = "h", **columns: object) -> pd.DataFrame:
+    values = {"a": np.arange(rows, dtype=float), "b": 10.0 + np.arange(rows)}
+    return pd.DataFrame(values, index=pd.date_range("2024-01-01", periods=rows, freq=freq, name="when")).assign(
+        **columns
+    )
+
+
+def read(table: object, id_col: str = "unique_id", time_col: str = "ds", min_rows: int = 1) -> Rows:
+    return read_rows(table, id_col, time_col, "y", min_rows)
+
+
+# Kinds of tables
+
+
+@pytest.mark.parametrize(
+    ("table", "layout"),
+    [
+        (long_table({"a": 3}), ("long", "unique_id", "ds", "y")),
+        (long_table({"a": 3}).drop(columns="unique_id"), ("single", None, "ds", "y")),
+        (wide_table(), ("wide", None, None, None)),
+        (wide_table().reset_index(), ("wide", None, "when", None)),
+        (wide_table()["b"], ("series", None, None, "b")),
+        (wide_table().to_numpy(), ("array", None, None, None)),
+    ],
+    ids=["long", "one series", "wide", "wide, dates in a column", "Series", "array"],
+)
+def test_the_layout_is_told_by_columns_and_index(table, layout):
+    found = read(table).layout
+    assert (found.kind, found.id_col, found.time_col, found.target_col) == layout
+    assert found.backend == "pandas"
+
+
+def test_the_index_that_had_the_times_is_kept_empty():
+    found = read(wide_table()).layout.index
+    assert (len(found), found.name, found.freqstr) == (0, "when", "h")
+    assert read(wide_table().reset_index()).layout.index is None
+
+
+def test_ids_of_a_long_table_are_numbered_in_their_order_and_rows_stay_in_theirs():
+    rows = read(pd.DataFrame({"unique_id": ["b", "a", "b"], "ds": [1, 2, 3], "y": [5, 6, 7]}))
+    assert rows.ids.tolist() == ["a", "b"]
+    assert rows.codes.tolist() == [1, 0, 1]
+    assert rows.labels.tolist() == [1, 2, 3]
+    assert rows.values.tolist() == [[5, 6, 7]]
+    mixed = read(pd.DataFrame({"unique_id": [1, "b", 1], "ds": [1, 2, 3], "y": [5, 6, 7]}))
+    assert (mixed.ids.tolist(), mixed.codes.tolist()) == ([1, "b"], [0, 1, 0])  # as they come, where they have no order
+
+
+def test_a_wide_table_has_a_channel_for_each_column_in_the_order_it_has():
+    rows = read(wide_table(2)[["b", "a"]])
+    assert rows.ids.tolist() == ["b", "a"]
+    assert rows.values.tolist() == [[10, 11], [0, 1]]
+    assert rows.codes is None
+
+
+def test_times_as_text_are_read_as_dates_and_how_they_were_written_is_noted():
+    rows = read(pd.DataFrame({"unique_id": "a", "ds": ["2024-01", "2024-02"], "y": [1, 2]}))
+    assert rows.labels.tolist() == [pd.Timestamp("2024-01-01"), pd.Timestamp("2024-02-01")]
+    assert rows.layout.written == "%Y-%m"
+    assert read(long_table({"a": 3})).layout.written is None
+
+
+def test_errors_speak_of_the_part_of_the_table_that_a_user_knows():
+    tables = [long_table({"a": 3}), wide_table(), wide_table()["b"], wide_table().to_numpy()]
+    assert [read(table).owner(0) for table in tables] == ["series 'a'", "the table", "the table", "the table"]
+    spoken = ["column 'y' of series 'a'", "column 'a'", "the Series", "channel 0"]
+    assert [read(table).channel(0) for table in tables] == spoken
+
+
+def test_counts_are_written_in_words():
+    assert [some(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("dtype", ["bool", "boolean", "object", "str", "complex128", "category"])
+def test_values_that_are_no_numbers_are_named(dtype):
+    values = pd.Series([1, 0, 1]).astype(dtype)
+    error = ValueError if dtype == "complex128" else TypeError
+    for table in (long_table({"a": 3}, y=values), wide_table(3, y=values.array)):
+        got = table["y"].dtype
+        with pytest.raises(error, match=rf"column 'y' must hold .*numbers, got dtype {got}"):
+            read(table)
+
+
+def test_missing_ids_and_times_are_counted():
+    table = long_table({"a": 4})
+    with pytest.raises(ValueError, match="column 'unique_id' has 2 missing values, the first in row 1"):
+        read(table.assign(unique_id=["a", None, None, "a"]))
+    with pytest.raises(ValueError, match="the times have 1 missing value, the first in row 2"):
+        read(table.assign(ds=table["ds"].where(table.index != 2)))
+
+
+def test_the_shortest_series_is_named():
+    with pytest.raises(ValueError, match="series 'b' has 1 row; at least 3 are needed"):
+        read(long_table({"a": 5, "b": 1, "c": 2}), min_rows=3)
+    with pytest.raises(ValueError, match="the table has 2 rows; at least 3 are needed"):
+        read(wide_table(2), min_rows=3)
+    with pytest.raises(ValueError, match=r"the table has 2 rows \(n_samples = 2\); at least 3 are needed"):
+        read(np.zeros((2, 4)), min_rows=3)
+    assert read(long_table({"a": 5, "b": 1})).values.tolist() == [[0, 1, 2, 3, 4, 100]]
+
+
+def test_names_of_columns_must_differ_and_leave_room_for_the_forecast():
+    with pytest.raises(ValueError, match="must name three different columns, got 'ds', 'ds', 'y'"):
+        read(long_table({"a": 3}), id_col="ds")
+    with pytest.raises(ValueError, match="the forecast's own column is 'Titans'; rename"):
+        read(long_table({"a": 3}).rename(columns={"ds": "Titans"}), time_col="Titans")
+
+
+def test_extra_columns_are_named():
+    with pytest.raises(ValueError, match=r"columns \['promo', 'price'\] are neither id, time nor target; drop them"):
+        read(long_table({"a": 3}, promo=1, price=2.0))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [["unique_id", "date", "y"], ["unique_id", "ds", "value"], ["unique_id", "when", "value"]],
+)
+def test_columns_that_fit_no_layout_are_named(columns):
+    with pytest.raises(ValueError, match=r"the columns \['unique_id', .* fit no layout; pass a long table"):
+        read(long_table({"a": 3}).set_axis(columns, axis=1))
+
+
+def test_two_columns_of_dates_or_none_of_numbers_fit_no_layout():
+    dates = pd.date_range("2024", periods=3)
+    for columns in ({"from": dates, "to": dates, "x": 1.0}, {"from": dates}, {}):
+        with pytest.raises(ValueError, match="fit no layout"):
+            read(pd.DataFrame(columns, index=range(3)))
+
+
+def test_column_names_must_be_unique():
+    with pytest.raises(ValueError, match="column names must be unique, got 'a' more than once"):
+        read(wide_table().set_axis(["a", "a"], axis=1))
+
+
+def test_multiindexes_are_refused():
+    levels = pd.MultiIndex.from_product([["a"], pd.date_range("2024", periods=3)])
+    for table in (pd.DataFrame({"y": range(3)}, index=levels), pd.DataFrame(np.zeros((3, 3)), columns=levels)):
+        with pytest.raises(ValueError, match="must not have a MultiIndex; flatten it"):
+            read(table)
+    with pytest.raises(ValueError, match="must not be a MultiIndex"):
+        read(pd.Series(range(3), index=levels))
+
+
+@pytest.mark.parametrize(
+    "table", [pd.Series(dtype=float), np.zeros((0, 2)), long_table({"a": 3})[:0], wide_table()[:0]]
+)
+def test_empty_tables_are_refused(table):
+    with pytest.raises(ValueError, match="the table has no rows"):
+        read(table)
+
+
+def test_array_without_channels_is_refused():
+    with pytest.raises(ValueError, match=r"at least one channel, got 0 feature\(s\) \(shape=\(3, 0\)\)"):
+        read(np.zeros((3, 0)))
+
+
+def test_arrays_of_another_shape_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(rows, channels\), got \(3,\)\. Reshape .* `.reshape\(-1, 1\)`"):
+        read(np.zeros(3))
+    for shape in ((3, 2, 1), ()):
+        with pytest.raises(ValueError, match=f"shape \\(rows, channels\\), got {re.escape(str(shape))}\\.$"):
+            read(np.zeros(shape))
+
+
+def test_complex_arrays_are_refused():
+    with pytest.raises(ValueError, match=r"Complex data not supported: an array .*got dtype complex128; use `.real`"):
+        read(np.array([[1], [1j], [2]]))
+
+
+def test_an_array_of_objects_is_read_where_all_are_numbers():
+    numbers = np.array([[1, 2.5], [Decimal("0.5"), np.float32(4)], [Fraction(1, 4), 5]], dtype=object)
+    assert read(numbers).values.tolist() == [[1, 0.5, 0.25], [2.5, 4, 5]]
+    numbers[1, 0] = None
+    assert np.isnan(read(numbers).values).tolist() == [[False, True, False], [False] * 3]
+    with pytest.raises(ValueError, match="channel 0 has 1 missing value, the first at 1"):
+        read_table(numbers)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("1", "text; use"),
+        (1j, "not 'complex'"),
+        (pd.NA, "not 'NAType'"),
+        (pd.Timestamp("2024"), "not 'Timestamp'"),
+        (10**400, "too large"),
+    ],
+)
+def test_an_array_of_other_objects_is_refused(value, words):
+    with pytest.raises(TypeError, match=f"an array must hold real numbers, got .*{words}"):
+        read(np.array([[1], [value], [2]], dtype=object))

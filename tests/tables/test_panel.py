@@ -1,0 +1,251 @@
+"""Forecasts laid out as the table was that a panel was read from: kind, names, times and dtypes."""
+
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from titans_ts.tables.read import read_table
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def long_table(lengths: dict, freq: str = "D", start: str = "2024-01-01", **columns: object) -> pd.DataFrame:
+    """One series of each length; series k starts k steps after the one before and holds 100 k, 100 k + 1, ..."""
+    times = pd.date_range(start, periods=max(lengths.values()) + len(lengths), freq=freq)
+    parts = [
+        pd.DataFrame({"unique_id": name, "ds": times[k : k + rows], "y": 100.0 * k + np.arange(rows)})
+        for k, (name, rows) in enumerate(lengths.items())
+    ]
+    return pd.concat(parts, ignore_index=True).assign(**columns)
+
+
+def wide_table(rows: int = 5, freq: str = "h", **columns: object) -> pd.DataFrame:
+    values = {"a": np.arange(rows, dtype=float), "b": 10.0 + np.arange(rows)}
+    return pd.DataFrame(values, index=pd.date_range("2024-01-01", periods=rows, freq=freq, name="when")).assign(
+        **columns
+    )
+
+
+def point(*rows: list[float]) -> np.ndarray:
+    """A point forecast, (n_series, steps, 1)."""
+    return np.array(rows, dtype=float)[..., None]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pd.Series([100100037, 100100038] * 3),
+        pd.Series([2, 7] * 3, dtype="int8"),
+        pd.Series([2, 7] * 3, dtype="Int64"),
+        pd.Series(["a", "b"] * 3),
+        pd.Series(["a", "b"] * 3, dtype="string"),
+        pd.Series([1, "b"] * 3, dtype=object),
+        pd.Series([pd.Timestamp(0), 1] * 3, dtype=object),
+        pd.Series(["b", "a"] * 3, dtype=pd.CategoricalDtype(["z", "b", "a"], ordered=True)),
+    ],
+    ids=lambda ids: str(ids.dtype),
+)
+def test_ids_come_back_in_order_with_their_dtype(ids):
+    table = pd.DataFrame({"unique_id": ids, "ds": np.repeat(pd.date_range("2024", periods=3), 2), "y": np.arange(6.0)})
+    panel = read_table(table)
+    assert panel.ids.tolist() == ids[:2].tolist()
+    assert panel.data.values.tolist() == [0, 2, 4, 1, 3, 5]
+    written = panel.write(np.zeros((2, 2, 1)))
+    pd.testing.assert_series_equal(
+        written["unique_id"], ids.iloc[[0, 0, 1, 1]].reset_index(drop=True).rename("unique_id")
+    )
+
+
+def test_columns_may_have_other_names():
+    table = long_table({"a": 3}).set_axis(["shop", "day", "sales"], axis=1)
+    written = read_table(table, id_col="shop", time_col="day", target_col="sales").write(point([5.0]), columns=["mine"])
+    assert written.to_dict("list") == {"shop": ["a"], "day": [pd.Timestamp("2024-01-04")], "mine": [5.0]}
+
+
+def test_quarter_hour_periods_continue_as_periods():
+    periods = pd.period_range("2024-01-01", periods=96, freq="15min")
+    written = read_table(pd.DataFrame({"ds": periods, "y": np.arange(96.0)})).write(point([1.0, 2.0]))
+    assert written["ds"].dtype == periods.dtype
+    assert written["ds"].astype(str).tolist() == ["2024-01-02 00:00", "2024-01-02 00:15"]
+
+
+def test_integer_times_continue():
+    table = pd.DataFrame(
+        {"unique_id": ["a", "a", "a", "b", "b", "b"], "ds": [10, 20, 30, 20, 30, 40], "y": np.arange(6)}
+    )
+    assert read_table(table).write(np.zeros((2, 1, 1)))["ds"].tolist() == [40, 50]
+
+
+def test_unseen_rows_may_be_few_where_the_caller_allows_it():
+    panel = read_table(long_table({"a": 1}), freq="D", min_rows=1)
+    assert panel.write(np.zeros((1, 1, 1)))["ds"].tolist() == [pd.Timestamp("2024-01-02")]
+
+
+def test_one_series_comes_back_with_its_time_column():
+    table = long_table({"a": 4}, "MS").drop(columns="unique_id")
+    panel = read_table(table)
+    assert panel.ids.tolist() == ["y"]
+    assert panel.calendar.freq == "MS"
+    expected = pd.DataFrame({"ds": pd.to_datetime(["2024-05-01", "2024-06-01"]), "Titans": [1.0, 2.0]})
+    pd.testing.assert_frame_equal(panel.write(point([1.0, 2.0])), expected, check_dtype=False)
+
+
+def test_one_column_of_dates_makes_a_wide_table_and_comes_first():
+    table = wide_table().reset_index()[["a", "when", "b"]].rename_axis(columns="sensor")
+    panel = read_table(table)
+    assert panel.feature_names.tolist() == ["a", "b"]
+    assert panel.data.values.tolist() == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+    written = panel.write(point([1.0], [2.0]))
+    assert written.to_dict("list") == {"when": [pd.Timestamp("2024-01-01 05:00")], "a": [1.0], "b": [2.0]}
+    assert written.columns.name == "sensor"
+
+
+@pytest.mark.parametrize(
+    "columns", [pd.Index([3, 1], name="n"), pd.Index(["a", "b"], dtype=object), pd.CategoricalIndex(["b", "a"])]
+)
+def test_wide_columns_come_back_exactly(columns):
+    table = wide_table().set_axis(columns, axis=1)
+    written = read_table(table).write(np.ones((2, 3, 1)))
+    pd.testing.assert_index_equal(written.columns, columns)
+    pd.testing.assert_index_equal(written.index, pd.date_range("2024-01-01 05:00", periods=3, freq="h", name="when"))
+
+
+def test_feature_names_exist_only_for_strings():
+    assert read_table(wide_table()).feature_names.tolist() == ["a", "b"]
+    assert read_table(wide_table().set_axis([0, 1], axis=1)).feature_names is None
+
+
+@pytest.mark.parametrize(
+    ("index", "after"),
+    [
+        (pd.RangeIndex(5, 13, 2, name="n"), pd.RangeIndex(13, 17, 2, name="n")),
+        (pd.Index([3, 4, 5, 6], name="n"), pd.Index([7, 8], name="n")),
+        (pd.period_range("2024Q1", periods=4, freq="Q"), pd.period_range("2025Q1", periods=2, freq="Q")),
+        (pd.date_range("2024-01-01", periods=4, freq="W"), pd.date_range("2024-02-04", periods=2, freq="W")),
+        (
+            pd.DatetimeIndex(["2024-01-31", "2024-02-29", "2024-03-31", "2024-04-30"], tz="Asia/Kolkata"),
+            pd.DatetimeIndex(["2024-05-31", "2024-06-30"], tz="Asia/Kolkata"),
+        ),
+    ],
+    ids=["range", "integers", "periods", "dates", "zoned"],
+)
+def test_series_comes_back_as_a_series_over_the_next_labels(index, after):
+    for history in (pd.Series(np.arange(4.0), index=index, name="load"), pd.Series(np.arange(4.0), index=index)[::-1]):
+        forecast = read_table(history).write(point([7.0, 8.0]))
+        pd.testing.assert_series_equal(
+            forecast, pd.Series([7.0, 8.0], index=after, name=history.name), check_freq=False
+        )
+        assert type(forecast.index) is type(index) or history.name is None
+
+
+def test_series_may_have_any_name():
+    history = pd.Series([1.0, 2.0, 3.0], name=("a", 1))
+    assert read_table(history).write(np.zeros((1, 1, 1))).name == ("a", 1)
+
+
+def test_array_comes_back_as_an_array():
+    panel = read_table(np.array([[1, 10], [2, 20], [3, 30]]))
+    assert panel.data.values.tolist() == [1, 2, 3, 10, 20, 30]
+    assert panel.ids.tolist() == [0, 1]
+    assert panel.write(point([4.0, 5.0], [40.0, 50.0])).tolist() == [[4.0, 40.0], [5.0, 50.0]]
+
+
+def test_panel_survives_pickle():
+    panel = read_table(wide_table())
+    again = pickle.loads(pickle.dumps(panel))
+    pd.testing.assert_frame_equal(again.write(np.ones((2, 2, 1))), panel.write(np.ones((2, 2, 1))))
+
+
+def test_forecast_of_another_shape_or_name_is_refused():
+    panel = read_table(long_table({"a": 3, "b": 3}))
+    for shape in ((3, 2, 1), (2,), (2, 2), (2, 0, 1), (2, 1, 2), (2, 1, 0)):
+        words = re.escape(f"`forecast` must have shape (n_series, steps, outputs) = (2, steps, 1), got {shape}.")
+        with pytest.raises(ValueError, match=words):
+            panel.write(np.zeros(shape))
+    for name in ("ds", "unique_id"):
+        with pytest.raises(ValueError, match=f"`columns` must differ from the table's own, got '{name}'"):
+            panel.write(np.zeros((2, 1, 2)), columns=["low", name])
+
+
+# Several outputs
+
+
+def test_each_output_has_a_column_of_a_long_table():
+    panel = read_table(long_table({"a": 3, "b": 4}))
+    forecast = np.arange(12.0).reshape(2, 2, 3)
+    written = panel.write(forecast, columns=["low", "mid", "high"])
+    assert written.columns.tolist() == ["unique_id", "ds", "low", "mid", "high"]
+    assert written["unique_id"].tolist() == ["a", "a", "b", "b"]
+    assert written["ds"].dt.day.tolist() == [4, 5, 6, 7]
+    assert written[["low", "mid", "high"]].to_numpy().tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+
+
+def test_each_output_has_a_column_beside_the_times_of_one_series():
+    panel = read_table(long_table({"a": 3}).drop(columns="unique_id"))
+    written = panel.write(np.array([[[1.0, 2.0], [3.0, 4.0]]]), columns=["y", "high"])
+    assert written.columns.tolist() == ["ds", "y", "high"]
+    assert (written["y"].tolist(), written["high"].tolist()) == ([1, 3], [2, 4])
+
+
+@pytest.mark.parametrize("table", [wide_table(), wide_table().reset_index(), wide_table()["a"], np.zeros((3, 2))])
+def test_a_layout_without_room_for_them_takes_one_output_alone(table):
+    panel = read_table(table)
+    with pytest.raises(ValueError, match=f"must have one name where the table is '{panel.layout.kind}', got 2"):
+        panel.write(np.zeros((panel.n_series, 3, 2)), columns=["low", "high"])
+    assert len(panel.write(np.zeros((panel.n_series, 3, 1)), columns=["low"])) == 3
+
+
+def test_what_is_written_shares_no_memory_with_the_forecast():
+    for table in (long_table({"a": 3}), wide_table(), wide_table()["a"], np.zeros((3, 2))):
+        panel = read_table(table)
+        forecast = np.zeros((panel.n_series, 2, 1))
+        written = panel.write(forecast)
+        before = np.array(written, copy=True)
+        forecast += 1
+        assert np.array_equal(np.asarray(written), before)
+
+
+# Parts of a panel
+
+
+def test_parts_of_a_panel_keep_ids_and_times():
+    panel = read_table(long_table({"a": 4, "b": 3, "c": 5}))
+    taken = panel.take(np.array([2, 0]))
+    assert taken.ids.tolist() == ["c", "a"]
+    assert taken.write(np.zeros((2, 1, 1)))["ds"].dt.day.tolist() == [8, 5]
+    assert panel.tail(2).data.lengths.tolist() == [2, 2, 2]
+    assert panel.tail(2).write(np.zeros((3, 1, 1)))["ds"].dt.day.tolist() == [5, 5, 8]
+    assert panel.head(np.array([3, 2, 1])).write(np.zeros((3, 1, 1)))["ds"].dt.day.tolist() == [4, 4, 4]
+    for part in (panel.tail(2), panel.head(np.array([3, 2, 1]))):
+        assert part.ids is panel.ids
+        assert part.calendar is panel.calendar
+
+
+def test_the_mask_follows_its_series():
+    rows = pd.concat([long_table({"a": 7}), long_table({"b": 5})], ignore_index=True).drop(index=[2, 9])
+    panel = read_table(rows, missing="ffill")
+    assert panel.tail(4).data.observed.tolist() == [True, True, True, True, True, False, True, True]
+    a, b = [True, True, False, True, True, True, True], [True, True, False, True, True]
+    assert panel.take(np.array([1, 0])).data.observed.tolist() == [*b, *a]
+    assert panel.take(np.array([], dtype=int)).data.values.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind", "first"),
+    [
+        (["b", "a"], "string", "a"),
+        ([7, 3], "integer", 3),
+        (pd.Categorical(["q", "p"], categories=["q", "p"]), "string", "q"),
+        (pd.Categorical([2, 1]), "integer", 1),
+        ([True, False], "boolean", False),
+    ],
+)
+def test_ids_have_a_type_and_are_pythons_own(ids, kind, first):
+    times = np.tile(pd.date_range("2024", periods=3), 2)
+    panel = read_table(pd.DataFrame({"unique_id": pd.Series(ids).repeat(3).array, "ds": times, "y": np.arange(6.0)}))
+    assert panel.id_type == kind
+    assert panel.id_of(0) == first
+    assert type(panel.id_of(0)) in (str, int, bool)
