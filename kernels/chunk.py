@@ -51,7 +51,7 @@ class Keys(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """What a chunk's answers are made of."""
+    """What a chunk's outputs are made of."""
 
     Q: Group
     P: Group  # Q X^T
@@ -148,7 +148,7 @@ def surprises_backward(keys: Keys, C: Group, dX: list[Tensor], dE: list[Tensor],
 
 
 def read(q: Tensor, keys: Keys, W: Group, S: Group, target: Group, gates: Gates) -> tuple[Tensor, Queries]:
-    """What the memory answers to each query, after its own token's write, and what it was made of.
+    """The output for each query, read after its own token's write, and what it was made of.
 
     S is empty where there is no momentum yet, `target` where forgetting leads to zero.
     """

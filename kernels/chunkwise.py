@@ -107,9 +107,9 @@ def _segments(T: int, chunk_size: int, offset: int) -> list[int]:
 
 
 class _Tape:
-    """What a forward pass leaves to its backward: records of groups of tensors, in the order of their making.
+    """What a forward pass leaves to its backward: records of groups of tensors, in the order they were made.
 
-    A class and no list, because torch.func hands copies of lists on.
+    A class and no list, because torch.func passes copies of lists on.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _Tape:
 
 
 class _Scan(torch.autograd.Function):
-    """(plan, tape, q, k, v, alpha, eta, theta, *weights, *state) -> y and what is wanted of the final state."""
+    """(plan, tape, q, k, v, alpha, eta, theta, *weights, *state) -> y and the wanted parts of the final state."""
 
     @staticmethod
     def forward(plan: _Plan, tape: _Tape, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -160,8 +160,8 @@ def _forward(plan: _Plan, tape: _Tape | None, tensors: tuple[Tensor, ...]) -> tu
             C = W
         q_i, k_i, v_i = (_heads_first(x[:, span].transpose(1, 2)) for x in (q, k, v))
         keys = chunk.surprises(C, k_i, v_i)
-        answer, queries = chunk.read(q_i, keys, W, S, target, gates)
-        y[:, span] = _batch_first(answer, y).transpose(1, 2)
+        read, queries = chunk.read(q_i, keys, W, S, target, gates)
+        y[:, span] = _batch_first(read, y).transpose(1, 2)
         records.append((*keys, *queries, () if plan.shared(i) else W, S, () if plan.at_border(i) else C))
         if plan.writes(i):
             W, S = chunk.write(keys, W, S, target, gates)
@@ -212,7 +212,7 @@ def _chunk_backward(
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Group, Group, Group]:
     """The gradients by q, k and v, and by W, S and C at the start of segment `i`.
 
-    From those by its answers, by what it left, and by W at its start where that was returned.
+    From those by its outputs, by the state after it, and by W at its start where that was returned.
     """
     keys, queries, (W, S, C) = Keys(*record[:4]), Queries(*record[4:7]), record[7:]
     W = W or init

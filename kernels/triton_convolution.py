@@ -1,8 +1,8 @@
-"""A layer's way in as Triton kernels: the causal convolution over 4 tokens, silu, and q and k at unit length.
+"""Triton kernels of a layer's inputs: the causal convolution over 4 tokens, silu, and q and k at unit length.
 
-In plain PyTorch these are a dozen passes over 3 * d_model float32 a token, most of which are kept for the backward.
-Here the forward is one kernel and keeps only its input; the backward computes the inside again, then turns the
-convolution round.
+In plain PyTorch these are a dozen passes over 3 * d_model float32 a token, most of which are stored for the backward.
+Here the forward is one kernel and stores only its input; the backward computes what lies between again, then the
+convolution's gradients.
 
 A program has ROWS tokens of one head's q, k or v, all of its D channels; tokens count through the batch.
 """
@@ -25,7 +25,7 @@ PROGRAMS = 1024  # of a backward, for each head's q, k and v: each has its own s
 
 @triton.jit
 def convolved(x, weight, bias, b_, t, real, channel, inside, x_b, x_t, channels, WIDTH: tl.constexpr):
-    """(ROWS, DP) of float32: the convolution's values at rows t of samples b_, counted from x's first row."""
+    """The convolution's values (ROWS, DP) in float32 at rows t of samples b_, counted from x's first row."""
     out = tl.load(bias + channel, mask=inside, other=0.0).to(tl.float32)[None, :]
     for i in tl.static_range(WIDTH):
         there = real & (t >= i)
@@ -100,7 +100,7 @@ def convolve_backward(
 def convolve_back(
     dy, weight, dx, T, H, rows, before, D: tl.constexpr, DP: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr
 ):
-    """dx (B, before + T, 3 * H * D): what token t + i got comes back to row t by the weight for i tokens ago."""
+    """Write dx (B, before + T, 3 * H * D): row t has a gradient from each token t + i, times the weight of lag i."""
     pid = tl.cast(tl.program_id(0), tl.int64)
     part, row = pid % (3 * H), (pid // (3 * H)) * ROWS + tl.arange(0, ROWS)
     lane = tl.arange(0, DP)
@@ -118,7 +118,7 @@ def convolve_back(
 
 @triton.jit
 def earlier(x, g, b_, t, i: tl.constexpr, real, channel, inside, x_b, x_t):
-    """(DP,): the sum over rows of g and what x has i rows before."""
+    """The sum over rows of g times the row of x that is i before, (DP,)."""
     there = (real & (t >= i))[:, None] & inside[None, :]
     rows = tl.load(x + (b_ * x_b + (t - i) * x_t)[:, None] + channel[None, :], mask=there, other=0.0)
     return tl.sum(g * rows.to(tl.float32), axis=0)
@@ -126,7 +126,7 @@ def earlier(x, g, b_, t, i: tl.constexpr, real, channel, inside, x_b, x_t):
 
 @triton.jit
 def one_of(q, k, v, part, H):
-    """Of which a program's head is: the parts are q's heads, then k's, then v's."""
+    """The tensor that part of the channels belongs to: the parts are q's heads, then k's, then v's."""
     at = v
     if part < H:
         at = q
@@ -149,9 +149,9 @@ def convolve(
     Parameters
     ----------
     x : Tensor (batch, before + tokens, 3 * heads * head_dim)
-        Its first `before` rows are read, and have no results. Rows before them are zero.
+        Its first `before` rows are read, but no result is made for them. Rows before x are zero.
     weight : Tensor (4, channels)
-        That of the token itself last.
+        The last row multiplies the token itself, the first the token 3 before it.
     bias : Tensor (channels,)
     eps : float
         Added to the squared norm of q and k.

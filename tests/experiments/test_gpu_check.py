@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import gpu_check
-import gpu_common
-import gpu_exact
-import gpu_peers
-import gpu_speed
 import pytest
 import torch
-from gpu_common import Case, Problem, Row, Setup
 from torch import Tensor
 
+from gpu import common, compilation, exact, peers, speed
+from gpu import run as running
+from gpu.common import Case, Problem, Row, Setup
 from titans_ts.model import NeuralMemory
 
 CPU = torch.device("cpu")
@@ -45,40 +43,20 @@ def small(**changes: Any) -> Problem:
     return Problem(**{**size, **changes})
 
 
-# The error
-
-
-def test_an_error_is_the_largest_difference_over_the_largest_reference() -> None:
-    reference = torch.tensor([1.0, -8.0, 2.0], dtype=torch.float64)
-    assert gpu_common.error(torch.tensor([1.5, -8.0, 1.0]), reference) == 1 / 8
-    assert gpu_common.error(torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3)) == 0
-    assert gpu_common.error(torch.empty(0), torch.empty(0)) == 0
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_what_is_no_number_has_an_infinite_error(bad: float) -> None:
-    assert gpu_common.error(torch.tensor([1.0, bad]), torch.tensor([1.0, 2.0])) == math.inf
-
-
-def test_another_shape_is_no_result() -> None:
-    with pytest.raises(ValueError, match=r"shape \(1, 3\) where \(3,\) was expected"):
-        gpu_common.error(torch.zeros(1, 3), torch.zeros(3))
-
-
 def test_the_worst_tensor_is_named_and_held_to_its_limit() -> None:
     expected = {"y": torch.ones(2), "gradient by q": torch.ones(2), "gradient by k": torch.ones(2)}
     found = expected | {"gradient by k": torch.tensor([1.0, 1.25])}
-    values, gradients = gpu_common.compared("case", found, expected, (0, 0.25), "note")
+    values, gradients = common.compared("case", found, expected, (0, 0.25), "note")
     assert values == Row("case: values", 0.0, "error", "<= 0", "ok", note="worst: y; note")
     assert gradients == Row("case: gradients", 0.25, "error", "<= 0.25", "ok", note="worst: gradient by k; note")
-    assert gpu_common.compared("case", found, expected, (0, 0.2))[1].ok == "FAIL"
+    assert common.compared("case", found, expected, (0, 0.2))[1].ok == "FAIL"
 
 
 # Problems
 
 
 def test_a_problem_has_gates_of_exactly_zero_and_one_in_its_first_head_alone() -> None:
-    x = gpu_common.make(small(offset=2), CPU)
+    x = common.make(small(offset=2), CPU)
     for gate in (x["alpha"], x["eta"]):
         assert {0.0, 1.0} <= set(gate[:, :, 0].unique().tolist())
         assert not set(gate[:, :, 1].unique().tolist()) & {0.0, 1.0}
@@ -87,15 +65,15 @@ def test_a_problem_has_gates_of_exactly_zero_and_one_in_its_first_head_alone() -
 
 
 def test_the_same_seed_gives_the_same_problem_and_another_one_another() -> None:
-    first, again, other = (gpu_common.make(small(), CPU, seed)["q"] for seed in (1, 1, 2))
+    first, again, other = (common.make(small(), CPU, seed)["q"] for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
 def test_everything_has_a_gradient_by_every_input() -> None:
     problem = small(offset=2, decay_to="init")
-    x = gpu_common.make(problem, CPU)
-    found = gpu_common.everything(problem, x, "chunkwise")
+    x = common.make(problem, CPU)
+    found = common.everything(problem, x, "chunkwise")
     inputs = [n for n in x if not n.startswith("cotangent.")]
     assert [n for n in found if n.startswith("gradient")] == [f"gradient by {n}" for n in inputs]
     finals = [f"{field}.{i}" for field in ("weights", "momentum") for i in (0, 1)]
@@ -104,7 +82,7 @@ def test_everything_has_a_gradient_by_every_input() -> None:
 
 
 def test_every_size_dtype_and_start_is_checked() -> None:
-    problems = gpu_exact.problems(Setup(device=CPU))
+    problems = exact.problems(Setup(device=CPU))
     for depth, dims in ((1, {32, 64, 128}), (2, {32, 64})):
         mine = [p for p in problems if p.depth == depth]
         assert {p.head_dim for p in mine} == dims
@@ -122,30 +100,30 @@ def test_every_size_dtype_and_start_is_checked() -> None:
 def test_the_floor_of_the_deep_forward_is_376_million_tokens_a_second() -> None:
     # 16 heads x (22 x 64^2 + 8 x 64 x 64 + 2 x 64^2) operations a token at 788 TFLOP/s.
     problem = Problem(**{**vars(LONG), "decay_to": "zero"})
-    assert gpu_speed.operations(problem, backward=False) == 22 * 64**2 + 8 * 64 * 64 + 2 * 64**2
-    seconds = gpu_speed.floor(problem, False, 788e12, bandwidth=math.inf)
+    assert speed.operations(problem, backward=False) == 22 * 64**2 + 8 * 64 * 64 + 2 * 64**2
+    seconds = speed.floor(problem, False, 788e12, bandwidth=math.inf)
     assert problem.tokens / seconds == pytest.approx(376e6, rel=2e-3)
 
 
 def test_forgetting_towards_the_start_costs_a_product_a_layer() -> None:
     zero, init = (Problem(**{**vars(LONG), "decay_to": target}) for target in ("zero", "init"))
-    difference = gpu_speed.operations(init, False) - gpu_speed.operations(zero, False)
+    difference = speed.operations(init, False) - speed.operations(zero, False)
     assert difference == 2 * 2 * 64**2
-    assert gpu_speed.operations(zero, True) == 3 * gpu_speed.operations(zero, False)
+    assert speed.operations(zero, True) == 3 * speed.operations(zero, False)
 
 
 def test_the_floor_is_the_longer_of_arithmetic_and_bytes() -> None:
     count = LONG.tokens * 16
-    assert gpu_speed.bytes_moved(LONG, backward=False) == 4 * 2 * 64 + 12
-    assert gpu_speed.bytes_moved(LONG, backward=True) == 4 * 2 * 64 + 12 + 7 * 2 * 64 + 24
-    assert gpu_speed.floor(LONG, False, 1e30, 1e12) == count * 524 / 1e12
-    assert gpu_speed.floor(LONG, False, 1e12, 1e30) == count * gpu_speed.operations(LONG, False) / 1e12
+    assert speed.bytes_moved(LONG, backward=False) == 4 * 2 * 64 + 12
+    assert speed.bytes_moved(LONG, backward=True) == 4 * 2 * 64 + 12 + 7 * 2 * 64 + 24
+    assert speed.floor(LONG, False, 1e30, 1e12) == count * 524 / 1e12
+    assert speed.floor(LONG, False, 1e12, 1e30) == count * speed.operations(LONG, False) / 1e12
 
 
 def test_a_missed_ratio_is_no_failure() -> None:
-    assert gpu_speed.ratio_row("x", 1.2, 1.2, "").ok == "ok"
-    assert gpu_speed.ratio_row("x", 1.19, 1.2, "").ok == "missed"
-    assert gpu_speed.ratio_row("x", 0.1, None, "").ok == ""
+    assert speed.ratio_row("x", 1.2, 1.2, "").ok == "ok"
+    assert speed.ratio_row("x", 1.19, 1.2, "").ok == "missed"
+    assert speed.ratio_row("x", 0.1, None, "").ok == ""
 
 
 # The run
@@ -208,7 +186,7 @@ def test_a_row_is_in_the_file_before_the_next_is_measured(tmp_path: Path, monkey
 
 
 def test_a_missed_target_leaves_the_status_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    missed = Case("slow", lambda: [gpu_speed.ratio_row("slow", 0.5, 1.0, "")])
+    missed = Case("slow", lambda: [speed.ratio_row("slow", 0.5, 1.0, "")])
     monkeypatch.setattr(gpu_check, "SECTIONS", {"a": cases(missed)})
     status, rows = run_main(tmp_path, "--only", "a")
     assert (status, rows[0]["ok"], rows[0]["ratio"]) == (0, "missed", "0.5")
@@ -234,15 +212,15 @@ def test_a_gpu_that_answers_no_more_goes_on_in_a_fresh_process(tmp_path: Path, m
     monkeypatch.setattr(gpu_check.os, "execv", execv)
     bad, good = Case("bad", partial(fails, "illegal memory access")), Case("good", lambda: [Row("good")])
     monkeypatch.setattr(gpu_check, "SECTIONS", {"a": cases(good, bad, good), "b": cases(good)})
-    answers = iter([True, False])
-    monkeypatch.setattr(gpu_check, "_answers", lambda device: next(answers))
+    responses = iter([True, False])
+    monkeypatch.setattr(running, "responds", lambda device: next(responses))
     with pytest.raises(Executed) as caught:
         run_main(tmp_path, "--only", "a,b")
     call = caught.value.args[0]
     assert "--after=a:1" in call
     assert "--failed" in call
 
-    monkeypatch.setattr(gpu_check, "_answers", lambda device: True)
+    monkeypatch.setattr(running, "responds", lambda device: True)
     status = gpu_check.main(call[2:])
     assert status == 1, "the failure before counts"
     assert [(row["section"], row["name"]) for row in rows_of(tmp_path / "gpu.csv")] == [
@@ -266,8 +244,8 @@ def test_without_a_gpu_it_says_what_runs(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_processes_share_what_is_to_be_compiled() -> None:
     setup = Setup(device=torch.device("cuda"), backend="chunkwise", smoke=True)  # theirs is the CPU
-    rows = list(gpu_check._compiled(setup))
-    total = len(gpu_check.jobs(setup))
+    rows = list(compilation.rows(setup))
+    total = len(compilation.jobs(setup))
     assert rows[0].name.startswith(f"{total} of {total} configurations, ")
     assert [row.name.split()[0] for row in rows[1:]] == ["slowest:"] * 3
     assert not any(row.ok for row in rows)
@@ -294,55 +272,55 @@ def test_the_measurements_run_and_say_what_is_absent(tmp_path: Path) -> None:
 
 def test_the_exact_vectors_hold_for_the_plain_memory(oracle_folder: Path) -> None:
     setup = Setup(device=CPU, backend="chunkwise", smoke=True, oracle=oracle_folder)
-    rows = [row for case in gpu_exact.exactness(setup) for row in case.run() if row.name.startswith("vector ")]
+    rows = [row for case in exact.exactness(setup) for row in case.run() if row.name.startswith("vector ")]
     assert len(rows) == 2 * len([path for path in oracle_folder.glob("*.npz") if not path.stem.startswith("depth")])
     assert {row.ok for row in rows} == {"ok"}
 
 
 @pytest.mark.parametrize("spoiled", ["y", "gradient by theta"])
 def test_a_small_mistake_in_one_tensor_is_found(spoiled: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = gpu_common.everything
+    right = common.everything
 
     def wrong(problem: Problem, x: dict[str, Tensor], backend: str) -> dict[str, Tensor]:
         found = right(problem, x, backend)
         found[spoiled][0, 3, 0] += 0.01 * found[spoiled].abs().max()
         return found
 
-    monkeypatch.setattr(gpu_exact, "everything", wrong)
-    case = next(case for case in gpu_exact.exactness(SMOKE) if not case.name.startswith("way in"))
+    monkeypatch.setattr(exact, "everything", wrong)
+    case = next(case for case in exact.exactness(SMOKE) if not case.name.startswith("convolution"))
     assert [row.ok for row in case.run()] == (["FAIL", "ok"] if spoiled == "y" else ["ok", "FAIL"])
 
 
-def test_a_small_mistake_in_a_way_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = NeuralMemory.read_in
+def test_a_small_mistake_in_a_convolution_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = NeuralMemory.project_inputs
 
     def wrong(self: NeuralMemory, x: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         q, k, v, rows = right(self, x, before)
         return q, k, v if v.dtype == torch.float64 else 1.01 * v, rows
 
-    monkeypatch.setattr(NeuralMemory, "read_in", wrong)
-    case = next(gpu_exact.exactness(SMOKE))
+    monkeypatch.setattr(NeuralMemory, "project_inputs", wrong)
+    case = next(exact.exactness(SMOKE))
     values, gradients = case.run()
     assert (values.ok, values.note) == ("FAIL", "worst: v")
     assert gradients.ok == "FAIL"
 
 
 def test_a_run_that_differs_from_the_first_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, runs = gpu_common.everything, iter(range(100))
+    right, runs = common.everything, iter(range(100))
 
     def wavering(problem: Problem, x: dict[str, Tensor], backend: str) -> dict[str, Tensor]:
         found = right(problem, x, backend)
         found["gradient by k"][0, 0, 0] += next(runs)
         return found
 
-    monkeypatch.setattr(gpu_exact, "everything", wavering)
-    (row,) = next(gpu_exact.repeatability(SMOKE)).run()
+    monkeypatch.setattr(exact, "everything", wavering)
+    (row,) = next(exact.repeatability(SMOKE)).run()
     assert (row.value, row.ok, row.note) == (1, "FAIL", "gradient by k")
 
 
 def test_the_samples_of_a_far_problem_differ_and_the_last_is_as_given() -> None:
     sample = torch.arange(6.0).view(1, 3, 2)
-    many = gpu_exact._rolled(sample, 3)
+    many = exact._rolled(sample, 3)
     assert torch.equal(many[-1:], sample)
     assert torch.equal(many[0], sample[0].roll(2, 0))
     assert len({tuple(x.flatten().tolist()) for x in many}) == 3
@@ -356,5 +334,5 @@ def test_peers_compile_a_share_of_their_configurations_each(monkeypatch: pytest.
 
     for share, expected in (((0, 2), [0, 2, 4]), ((1, 2), [1, 3]), ((7, 9), [0]), (None, [0, 1, 2, 3, 4])):
         monkeypatch.setattr(autotuner, "__init__", keep)
-        gpu_peers.shorten_autotuning(share)
+        peers.shorten_autotuning(share)
         assert autotuner(None, [], list(range(5))).configs == expected

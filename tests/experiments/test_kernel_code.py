@@ -9,8 +9,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import kernel_code
 import pytest
+
+from gpu import kernel_code
+from gpu.compiled import loops
 
 NESTED = """
         /*0000*/                   MOV R1, c[0x0][0x28] ;
@@ -32,11 +34,11 @@ NESTED = """
 
 
 def test_the_innermost_loop_with_products_is_what_counts() -> None:
-    assert kernel_code.loops(NESTED) == (3, 1, 1)
+    assert loops(NESTED) == (3, 1, 1)
 
 
 def test_without_a_loop_with_products_the_whole_counts() -> None:
-    assert kernel_code.loops(NESTED.replace("BRA `(.L_x_1)", "BRA `(.L_x_9)").replace("HMMA", "FFMA")) == (11, 0, 3)
+    assert loops(NESTED.replace("BRA `(.L_x_1)", "BRA `(.L_x_9)").replace("HMMA", "FFMA")) == (11, 0, 3)
 
 
 # Most time of a forecast is spent in few kernels; a value of theirs on the stack would cost as much as a product.

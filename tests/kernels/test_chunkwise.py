@@ -113,7 +113,7 @@ def test_equals_the_reference_with_every_gate_at(
 def test_products_of_gates_never_exceed_one(alpha: float, make_inputs: Callable[..., Inputs]) -> None:
     inputs = make_inputs(T=300, depth=1, dtype=torch.float32)
     same = torch.ones_like(inputs["q"])
-    # Where nothing is written, the answer to a constant query is the product of (1 - alpha) times the first answer.
+    # Where nothing is written, the output for a constant query is the product of (1 - alpha) times the first output.
     gates = {"alpha": torch.full_like(inputs["alpha"], alpha), "theta": torch.zeros_like(inputs["theta"])}
     y = memory_scan(**inputs | gates | {"q": same}, chunk_size=64, backend="chunkwise").abs()
     assert y.isfinite().all()

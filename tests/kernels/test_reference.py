@@ -21,7 +21,7 @@ DIFFERENCE = 1e-8
 
 
 def surprise(inputs: Inputs) -> tuple[Tensor, ...]:
-    """The u of one token, by the door: with theta = 1 and nothing before it, the momentum afterwards is -u."""
+    """The u of one token, by `memory_scan`: with theta = 1 and nothing before it, the momentum afterwards is -u."""
     one = torch.ones_like(inputs["theta"])
     _, after = memory_scan(**inputs | {"theta": one}, chunk_size=4, return_state=True, backend="reference")
     return tuple(-s for s in after.momentum)

@@ -1,4 +1,4 @@
-"""The door of the memory: what holds for both plain backends, and what it refuses."""
+"""`memory_scan`: what holds for both plain backends, and what it refuses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def constant_gates(inputs: Inputs, **values: float) -> Inputs:
 
 
 def mlp(weights: tuple[Tensor, ...], x: Tensor) -> Tensor:
-    """What unchanging weights (heads, in, out) answer to x (batch, steps, heads, head_dim)."""
+    """The output of constant weights (heads, in, out) for x (batch, steps, heads, head_dim)."""
     for i, w in enumerate(weights):
         x = torch.einsum("bthi,hij->bthj", x if i == 0 else torch.nn.functional.silu(x), w)
     return x
@@ -186,7 +186,7 @@ def test_forgetting_all_towards_init_restores_the_initial_memory(
 @backends
 @depths
 @pytest.mark.parametrize("decay_to", ["zero", "init"])
-def test_a_memory_that_neither_forgets_nor_writes_answers_as_it_began(
+def test_a_memory_that_neither_forgets_nor_writes_stays_as_it_began(
     decay_to: str, depth: int, backend: str, make_inputs: Callable[..., Inputs]
 ) -> None:
     inputs = constant_gates(make_inputs(depth=depth), alpha=0, theta=0)

@@ -35,13 +35,13 @@ def stream(T: int) -> tuple[Tensor, Tensor, Tensor]:
 
 @torch.no_grad()
 def read(T: int, *, depth: int, chunk_size: int, step: float, decay_to: str) -> tuple[Tensor, Tensor]:
-    """The answers to a stream, and after every 1000 tokens the size of the weights (T / 1000, 3) beside their start."""
+    """The outputs of a stream, and every 1000 tokens the size of the weights (T / 1000, 3) over that of their start."""
     generator = torch.Generator().manual_seed(1)
     widths = (depth + 1) * [D]
     weights = tuple(torch.randn(H, n, m, generator=generator) * n**-0.5 for n, m in pairwise(widths))
     start = torch.stack([w.square().sum() for w in weights]).sum().sqrt()
 
-    state, answers, sizes = None, [], []
+    state, outputs, sizes = None, [], []
     for q, k, v in zip(*(x.split(1000, dim=1) for x in stream(T)), strict=True):
         one = torch.ones(q.shape[:3])
         y, state = memory_scan(
@@ -54,9 +54,9 @@ def read(T: int, *, depth: int, chunk_size: int, step: float, decay_to: str) -> 
             decay_to=decay_to,
             backend="chunkwise",
         )
-        answers.append(y)
+        outputs.append(y)
         sizes.append(torch.stack([w.square().sum(dim=(1, 2, 3)) for w in state.weights]).sum(dim=0).sqrt() / start)
-    return torch.cat(answers, dim=1), torch.stack(sizes)
+    return torch.cat(outputs, dim=1), torch.stack(sizes)
 
 
 @pytest.mark.parametrize("chunk_size", [16, 64])
@@ -66,7 +66,7 @@ def test_the_memory_neither_explodes_nor_dies(depth: int, step: float, decay_to:
     assert sizes.shape == (20, len(KINDS))
     assert sizes.isfinite().all()
     assert sizes.min() > 1e-3
-    # The values have length 1; an answer may overshoot them, but stays of their order.
+    # The values have length 1; an output may overshoot them, but stays of their order.
     assert y.norm(dim=-1).max() < 5
 
 

@@ -1,6 +1,6 @@
 """The Triton kernels built for GPUs that are not there: each default launch compiles and fits the shared memory.
 
-What a call would launch is written down by experiments/kernel_code.py and compiled for the GPU named. That needs a
+What a call would launch is noted by experiments/gpu/compiled.py and compiled for the GPU named. That needs a
 process without triton's interpreter: this file run as a script, which reads cases as JSON and prints what the function
 named on its command line finds for each.
 """
@@ -41,7 +41,7 @@ class Case:
     chunk_size: int
     capability: int
     full: bool = False  # from a state in mid-chunk and towards `init`, not from the shared weights towards zero
-    split: bool = False  # one pass that walks and one that answers, and the backward's phases apart
+    split: bool = False  # the forward in two passes, and the backward's phases apart
 
     def __str__(self) -> str:
         what = f"{self.kernel}-{self.depth}-{self.dtype}-{self.D}x{self.chunk_size}-sm{self.capability}"
@@ -150,7 +150,7 @@ def main() -> None:
 
 def shared_memory(case: Case) -> int | str:
     """In bytes, or what stopped the compilation."""
-    from kernel_code import built
+    from gpu.compiled import built
 
     try:
         kernel = next(kernel for kernel in launches(case, 4 * case.chunk_size) if kernel.name == case.kernel)
@@ -171,8 +171,7 @@ def compilations(case: Case) -> dict[str, int]:
 
 def launches(case: Case, T: int) -> list[Any]:
     """What a call launches forward and backward."""
-    from kernel_code import recorded
-
+    from gpu.compiled import recorded
     from titans_ts.kernels import MemoryState, triton_convolution, triton_launch, triton_scan
 
     B, H, D, offset = 2, 2, case.D, case.chunk_size // 2

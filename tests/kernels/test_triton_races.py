@@ -26,7 +26,7 @@ pytest.importorskip("triton", reason="needs the package triton")
 
 from titans_ts.kernels import triton_convolution, triton_launch, triton_scan
 
-pytestmark = pytest.mark.skipif(not triton_launch.INTERPRETED, reason="triton's interpreter alone can say what kernels read")
+pytestmark = pytest.mark.skipif(not triton_launch.INTERPRETED, reason="the interpreter alone says what kernels read")
 
 Inputs = dict[str, Any]
 Launch = partial(triton_launch.Launch, warps=4, backward_warps=4, group=2)

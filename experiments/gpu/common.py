@@ -1,4 +1,4 @@
-"""What the GPU checks share: random problems, all that a scan gives for one, its error, and rows of results."""
+"""What the GPU checks share: random problems, what is timed, all that a scan gives for one, and rows of results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +14,12 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from titans_ts.kernels import MemoryState, memory_scan
+from titans_ts.kernels.agreement import error
 from titans_ts.model import ModelConfig, NeuralMemory
 
 SEQUENCES = ("q", "k", "v", "alpha", "eta", "theta")
 FIELDS = ("weights", "momentum", "chunk_start")
+DECAYS = {1: "zero", 2: "init"}  # the layer's own, by depth
 Tensors = dict[str, Tensor]
 
 
@@ -87,27 +88,44 @@ class Problem:
         return self.batch * self.steps
 
 
+def shapes(setup: Setup) -> dict[str, dict[str, int]]:
+    """A long sequence of each of few samples, and the many short ones of a forecast."""
+    if setup.smoke:
+        return {"long": dict(batch=1, steps=70, heads=2, head_dim=16)}
+    return {
+        "long": dict(batch=8, steps=4096, heads=16, head_dim=64),
+        "forecast": dict(batch=6896, steps=96, heads=4, head_dim=32),
+    }
+
+
+def timed(setup: Setup, shape: str, depth: int, chunk: int) -> Problem:
+    size = shapes(setup)[shape]
+    return Problem(**size, depth=depth, chunk_size=chunk, dtype=setup.half, decay_to=DECAYS[depth])
+
+
 def launches(problem: Problem, backend: str) -> list[Any]:
     """The launch settings that the kernels may take for this problem, their own first; [None] for other backends."""
     if backend != "triton":
         return [None]
-    kernels = import_module("titans_ts.kernels.triton_launch")
-    size = kernels.Problem(
+    from titans_ts.kernels import triton_launch
+
+    size = triton_launch.Problem(
         depth=problem.depth,
         heads=problem.batch * problem.heads,
         chunks=-(-problem.steps // problem.chunk_size),
-        lanes=kernels.lanes_for(problem.chunk_size),
-        width=kernels.lanes_for(problem.head_dim),
+        lanes=triton_launch.lanes_for(problem.chunk_size),
+        width=triton_launch.lanes_for(problem.head_dim),
     )
-    return [*kernels.candidates(size)]
+    return [*triton_launch.candidates(size)]
 
 
 def launched(launch: Any) -> AbstractContextManager[Any]:
     """Within it every launch takes the given settings; the kernels' own choice where there are none given."""
     if launch is None:
         return nullcontext()
-    forced: AbstractContextManager[Any] = import_module("titans_ts.kernels.triton_launch").forced(launch)
-    return forced
+    from titans_ts.kernels import triton_launch
+
+    return triton_launch.forced(launch)
 
 
 def make(problem: Problem, device: torch.device, seed: int = 0, extremes: bool = True) -> Tensors:
@@ -185,17 +203,6 @@ def exact(problem: Problem, x: Tensors) -> Tensors:
     return everything(problem, {name: value.double() for name, value in x.items()}, "chunkwise")
 
 
-def error(value: Tensor, reference: Tensor) -> float:
-    """The largest absolute difference over the largest absolute reference; infinite where a value is no number."""
-    if value.shape != reference.shape:
-        raise ValueError(f"A result has shape {tuple(value.shape)} where {tuple(reference.shape)} was expected.")
-    if value.numel() == 0:
-        return 0.0
-    difference = (value.to(reference.dtype) - reference).abs().max().item()
-    scale = reference.abs().max().item()
-    return difference / (scale or 1.0) if difference == difference else float("inf")
-
-
 def worst(found: Tensors, expected: Tensors, gradients: bool) -> tuple[float, str]:
     """The largest error among gradients, or among values, and whose it is."""
     names = [name for name in expected if name.startswith("gradient by ") == gradients]
@@ -232,9 +239,11 @@ def plain_of(layer: NeuralMemory) -> NeuralMemory:
     return plain
 
 
-def read_in(layer: NeuralMemory, x: Tensor, before: Tensor | None, cotangent_of: Callable[[Tensor], Tensor]) -> Tensors:
+def convolved(
+    layer: NeuralMemory, x: Tensor, before: Tensor | None, cotangent_of: Callable[[Tensor], Tensor]
+) -> Tensors:
     """A layer's q, k and v of x, and the gradients by x and the convolution."""
-    found, conv = layer.read_in(x, before)[:3], layer.conv
+    found, conv = layer.project_inputs(x, before)[:3], layer.conv
     assert conv is not None  # as configured
     gradients = torch.autograd.grad(found, [x, conv.weight, conv.bias], [cotangent_of(y) for y in found])
     names = ("q", "k", "v", *(f"gradient by {name}" for name in ("x", "weight", "bias")))

@@ -14,33 +14,38 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from gpu_common import (
+from torch import Tensor
+
+from gpu.common import (
+    DECAYS,
     Case,
     Problem,
     Row,
     Setup,
     Tensors,
+    convolved,
     first_line,
     launched,
     launches,
     layer_of,
     make,
     plain_of,
-    read_in,
     scan,
+    shapes,
+    timed,
     verdict,
     where_it_fits,
 )
-from gpu_peers import layers, peers, shorten_autotuning
-from torch import Tensor
-
+from gpu.peers import layers, peers, shorten_autotuning
 from titans_ts.model import ModelConfig, NeuralMemory
-from titans_ts.start import started_network
-from titans_ts.training import TrainConfig, fit_network
-from titans_ts.windows import Windows
+from titans_ts.tables.read import read_table
+from titans_ts.training.closed_form import initialised_network
+from titans_ts.training.config import TrainConfig
+from titans_ts.training.loop import fit_network
+from titans_ts.windows.scaler import Scaler
+from titans_ts.windows.windows import Windows, on_device
 
 ROUNDS = 3  # in which what is compared takes turns
-DECAYS = {1: "zero", 2: "init"}  # the layer's own, by depth
 LENGTHS = (4096, 16_384, 65_536, 262_144)
 LENGTH_TARGET, MEMORY_TARGET, LAYER_TARGET = 0.85, 4.0, 20.0
 LOOKBACK, HORIZON, DAY = 512, 96, 96
@@ -58,26 +63,11 @@ def speed(setup: Setup) -> Iterator[Case]:
             run = partial(_compared, setup, name, problem, backward, ceilings)
             yield Case(name, partial(where_it_fits, name, run))
     for shape in shapes(setup):
-        name = f"way in, {shape}, both passes"
-        yield Case(name, partial(where_it_fits, name, partial(_way_in_timed, setup, name, shape)))
+        name = f"convolution, {shape}, both passes"
+        yield Case(name, partial(where_it_fits, name, partial(_convolution_timed, setup, name, shape)))
     for chunk in (64, 16):
         name = f"layer C{chunk}, both passes"
         yield Case(name, partial(where_it_fits, name, partial(_layers_timed, setup, name, chunk)))
-
-
-def shapes(setup: Setup) -> dict[str, dict[str, int]]:
-    """A long sequence of each of few samples, and the many short ones of a forecast."""
-    if setup.smoke:
-        return {"long": dict(batch=1, steps=70, heads=2, head_dim=16)}
-    return {
-        "long": dict(batch=8, steps=4096, heads=16, head_dim=64),
-        "forecast": dict(batch=6896, steps=96, heads=4, head_dim=32),
-    }
-
-
-def timed(setup: Setup, shape: str, depth: int, chunk: int) -> Problem:
-    size = shapes(setup)[shape]
-    return Problem(**size, depth=depth, chunk_size=chunk, dtype=setup.half, decay_to=DECAYS[depth])
 
 
 def _ceilings(setup: Setup, found: list[float]) -> list[Row]:
@@ -222,14 +212,14 @@ def in_turns(setup: Setup, ours: Callable[[], Any], theirs: Callable[[], Any]) -
     return statistics.median(mine), statistics.median(other)
 
 
-def _way_in_timed(setup: Setup, name: str, shape: str) -> list[Row]:
+def _convolution_timed(setup: Setup, name: str, shape: str) -> list[Row]:
     """A layer's convolution, silu and norm as kernels, beside plain PyTorch."""
     size = shapes(setup)[shape]
     heads, head_dim = size["heads"], size["head_dim"]
     layer = layer_of(setup, heads, head_dim)
     x = torch.randn(size["batch"], size["steps"], 3 * heads * head_dim, device=setup.device).to(setup.half)
     x.requires_grad_()
-    ours, plain = (partial(read_in, of, x, None, torch.ones_like) for of in (layer, plain_of(layer)))
+    ours, plain = (partial(convolved, of, x, None, torch.ones_like) for of in (layer, plain_of(layer)))
     ours()
     mine, other = in_turns(setup, ours, plain)
     return [ratio_row(f"{name} / plain", other / mine, None, f"ours {mine:.3f} ms, plain {other:.3f} ms")]
@@ -358,25 +348,26 @@ def _epoch(setup: Setup) -> Iterator[Row]:
     values, words = _ettm1(setup)
     rows = dict(train=700, end=1000) if setup.smoke else ETTM1
     channels = values.shape[1]
-    scaled = (values - values[: rows["train"]].mean(0)) / values[: rows["train"]].std(0)
-    flat = torch.from_numpy(scaled[: rows["end"]].T.ravel().astype(np.float32)).to(setup.device)
-    lengths, starts = np.full(channels, rows["end"]), np.zeros(channels, dtype=np.int64)
+    data = read_table(values[: rows["end"]]).data
+    scaled = on_device(Scaler.fit(data, np.full(channels, rows["train"])).transform(data), setup.device)
     size: dict[str, Any] = dict(lookback=96 if setup.smoke else LOOKBACK, horizon=24 if setup.smoke else HORIZON)
 
     def windows(first: int, last: int) -> Windows:
         span: dict[str, Any] = dict(first=np.full(channels, max(first, size["lookback"])), last=np.full(channels, last))
-        return Windows(flat, lengths, starts, **size, **span)
+        return Windows(scaled, **size, **span)
 
     train, validation = windows(0, rows["train"]), windows(rows["train"], rows["end"])
     small: dict[str, Any] = dict(d_model=16, n_layers=1) if setup.smoke else {}
     model = ModelConfig(**size, **small, n_series=channels, cycle=DAY, scale_windows=False)
     most, batch = (64, 16) if setup.smoke else (2**15, 256)
-    how = TrainConfig(batch_size=batch, max_epochs=1, most_windows=most, checks=1, most_validation_windows=2048)
+    how = TrainConfig(
+        batch_size=batch, max_epochs=1, most_windows=most, evaluations_per_epoch=1, most_validation_windows=2048
+    )
     backends = dict.fromkeys((setup.backend, "chunkwise"))
     plans = product(backends, (True, False) if setup.device.type == "cuda" else (False,))
     first = None
     for backend, graph in plans:
-        network = started_network(model, train, None, None, 0)
+        network = initialised_network(model, train, None, None, 0)
         for module in network.modules():
             if isinstance(module, NeuralMemory):
                 module.backend = backend
@@ -386,7 +377,8 @@ def _epoch(setup: Setup) -> Iterator[Row]:
         seconds = time.perf_counter() - begun
         first = first or seconds
         name = f"ETTm1, {most} windows of {size['lookback']}, {backend}, {'CUDA graph' if graph else 'eager'}"
-        loss = f"validation {history.checks[-1].validation_loss:.4f}, train {history.checks[-1].train_loss:.4f}"
+        last = history.evaluations[-1]
+        loss = f"validation {last.validation_loss:.4f}, train {last.train_loss:.4f}"
         yield Row(name, seconds, "s", ratio=seconds / first, note=f"{words}; {loss}")
 
 
@@ -407,7 +399,7 @@ def compilations(setup: Setup) -> Iterator[Problem]:
         yield timed(setup, shape, depth, chunk)
     if setup.smoke:
         return
-    for depth in (2, 1):  # few heads, which are walked and answered apart
+    for depth in (2, 1):  # few heads, whose forward is split
         size: dict[str, Any] = dict(batch=1, heads=8, steps=LENGTHS[0], head_dim=64, chunk_size=64)
         yield Problem(**size, depth=depth, dtype=setup.half, decay_to=DECAYS[depth])
     size = dict(batch=256, heads=4, steps=68, head_dim=32, chunk_size=16)  # the default network's, of `LOOKBACK` steps

@@ -1,43 +1,24 @@
-"""What the Triton kernels are compiled to, without a GPU: `python experiments/kernel_code.py`.
+"""Kernels built for a GPU that is not there: what a call would launch, compiled, and what the machine code is made of.
 
-For each shape that `gpu_check.py` times, in bfloat16, and each launch that the kernels may take for it, by kernel:
-registers of a thread, bytes of its stack and of shared memory, and of the loops with products, or of the whole where
-there is none, how many instructions, how many of them are products and how many move values between registers and the
-stack. A value on the stack costs time; where all programs' stacks outgrow the caches, much. Seconds are not predicted.
-
-Rows go to results/kernel_code.csv. Triton's own assembler and disassembler do the work.
+Triton's own assembler and disassembler do the work.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import functools
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import pairwise, product
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
-from gpu_common import Problem, Setup, launched, launches, make
-from gpu_speed import our_pass, shapes, timed
 
 POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16"}
 PRODUCTS, STACK = ("HMMA", "HGMMA"), ("LDL", "STL")
-COLUMNS = (
-    *("shape", "launch", "kernel", "registers", "stack", "shared"),
-    *("instructions", "products", "spills", "capability", "triton"),
-)
-SETUP = Setup(device=torch.device("cpu"))
 
 
 @dataclass(frozen=True)
@@ -86,11 +67,7 @@ def recorded(run: Callable[[], Any], generation: int = 9) -> list[Launched]:
     def record(self: Any, *args: Any, **named: Any) -> None:
         found.append(_launched(self, *args, **named))
 
-    with (
-        patch.object(JITFunction, "run", record),
-        patch.object(triton_launch, "refusal", lambda *_: None),
-        triton_launch.built_for(generation),
-    ):
+    with patch.object(JITFunction, "run", record), triton_launch.built_for(generation):
         run()
     return found
 
@@ -188,64 +165,3 @@ def loops(disassembly: str) -> tuple[int, int, int]:
         sum(map(products, inner)),
         sum(name in STACK for first, last in inner for name in names[first:last]),
     )
-
-
-@functools.cache
-def jobs(which: tuple[str, ...], chunks: tuple[int, ...]) -> list[tuple[str, str, Launched]]:
-    """Shape, launch and kernel, each code once; of shapes as many sequences and steps as decide on the code."""
-    found: dict[str, tuple[str, str, Launched]] = {}
-    for shape, depth, chunk in product(which, (1, 2), chunks):
-        problem = replace(timed(SETUP, shape, depth, chunk), dtype=torch.bfloat16)
-        label = f"{shape}, {'linear' if depth == 1 else 'deep'} C{chunk}"
-        small = replace(problem, batch=1, heads=2, steps=min(problem.steps, 4 * chunk))
-        for launch in launches(problem, "triton"):
-            several = problem.steps > small.steps  # groups of segments
-            for kernel in recorded(partial(_call, small, replace(launch, group=1) if several else launch)):
-                found.setdefault(f"{label} {kernel.name} {kernel.specialised}", (label, f"{launch}", kernel))
-    return list(found.values())
-
-
-def _call(problem: Problem, launch: Any) -> None:
-    with launched(launch):
-        our_pass(SETUP, problem, make(problem, SETUP.device, extremes=False), backward=True)()
-
-
-def _row(which: tuple[str, ...], chunks: tuple[int, ...], capability: int, number: int) -> dict[str, Any]:
-    import triton
-
-    shape, launch, kernel = jobs(which, chunks)[number]
-    found = code(built(kernel, capability))._asdict()
-    stamp = dict(capability=capability, triton=triton.__version__)
-    return dict(shape=shape, launch=launch, kernel=kernel.name, **found, **stamp)
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    known = list(shapes(SETUP))
-    parser.add_argument("--shapes", nargs="+", choices=known, default=known)
-    parser.add_argument("--chunks", nargs="+", type=int, choices=(16, 64), default=[16, 64])
-    parser.add_argument("--capability", type=int, default=90, help="such as 80, 86, 90 (default 90, Hopper)")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kernel_code.csv")
-    args = parser.parse_args(argv)
-    if os.environ.get("TRITON_INTERPRET"):
-        parser.error("TRITON_INTERPRET is set, with which triton compiles nothing; unset it.")
-
-    which = tuple(args.shapes), tuple(args.chunks)
-    numbers = range(len(jobs(*which)))
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        rows = list(pool.map(partial(_row, *which, args.capability), numbers))
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with args.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    for before, row in pairwise([{"shape": "", "launch": ""}, *rows]):
-        if (before["shape"], before["launch"]) != (row["shape"], row["launch"]):
-            print(f"\n{row['shape']}, {row['launch']}")
-            print(f"{'':<18}" + "".join(f"{column:>13}" for column in COLUMNS[3:9]))
-        print(f"{row['kernel']:<18}" + "".join(f"{row[column]:>13}" for column in COLUMNS[3:9]))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

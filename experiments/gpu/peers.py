@@ -13,8 +13,9 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
-from gpu_common import Problem, Setup, Tensors, layer_of
 from torch import Tensor
+
+from gpu.common import Problem, Setup, Tensors, layer_of
 
 
 class Peer(NamedTuple):
