@@ -321,6 +321,7 @@ def test_a_flat_sequence_has_finite_gradients(depth: int, x: str) -> None:
     layer(flat).square().sum().backward()
     assert flat.grad.isfinite().all()
     assert all(p.grad.isfinite().all() for p in layer.parameters())
+    assert (flat.grad != 0).any() == (x != "zero")  # nothing is read of nothing
 
 
 @pytest.mark.parametrize("depth", [1, 2])
