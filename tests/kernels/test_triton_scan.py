@@ -10,11 +10,9 @@ test_oracle.py (20).
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +26,7 @@ from titans_ts.kernels import agreement, memory_scan, trust, verdicts
 
 triton = pytest.importorskip("triton", reason="needs the package triton")
 
-from titans_ts.kernels import triton_gates, triton_launch, triton_scan  # noqa: E402
+from titans_ts.kernels import triton_launch, triton_scan  # noqa: E402
 
 interpreted = pytest.mark.skipif(not triton_launch.INTERPRETED, reason="kernels run on a CPU in the interpreter alone")
 
@@ -263,75 +261,6 @@ def test_products_of_gates_never_exceed_one(alpha: float, make: Callable[..., In
     assert y.isfinite().all()
     assert y[:, 0].min() > 0
     assert (y[:, 1:] <= y[:, :-1] * (1 + ROUNDING)).all()
-
-
-# 5: no power is divided by and no logarithm taken, so the derivatives at 0 are the products of the other gates.
-@pytest.mark.parametrize(
-    "ends", [(None, None, None), ("sprinkled", None, "sprinkled"), (1.0, 0.0, 1.0), (0.0, 1.0, 0.0)], ids=str
-)
-def test_tables_of_gates_and_their_gradients_are_those_of_the_products(
-    ends: tuple[float | str | None, ...], device: torch.device
-) -> None:
-    B, T, H, C, chunk_size, offset, together = 2, 19, 1, 16, 9, 5, 4
-    generator = torch.Generator().manual_seed(0)
-
-    def random(*shape: int) -> Tensor:
-        return torch.rand(shape, generator=generator).to(device)
-
-    def unfilled(*shape: int) -> Tensor:
-        return torch.empty(shape, device=device)
-
-    gates = [random(B, T, H) for _ in GATES]
-    for i, end in enumerate(ends):
-        if end == "sprinkled":
-            gates[i] = (3 * gates[i] - 1).clamp(0, 1)
-        elif end is not None:
-            gates[i] = torch.full_like(gates[i], end)
-    lengths = [chunk_size - offset, chunk_size, T - 2 * chunk_size + offset]
-    segments = B * len(lengths)
-    programs = -(-segments // together)
-    assert programs * together > segments  # the last program has fewer
-    sizes = (segments, H, T, len(lengths), offset, chunk_size, *(s for gate in gates for s in gate.stride()))
-    A, table = unfilled(segments, C, C), unfilled(segments, 4, C)
-    triton_gates.gates_forward[(programs,)](*gates, A, table, *sizes, C=C, M=together)
-    dA, dtable, scratch = random(segments, C, C), random(segments, 4, C), unfilled(segments, C, C)
-    dtable[:, 2, :-1] = 0  # of what is left of the momentum, only the last is used
-    gradients = [torch.empty_like(gate) for gate in gates]
-    triton_gates.gates_backward[(programs,)](*gates, A, table, dA, dtable, scratch, *gradients, *sizes, C=C, M=together)
-
-    leaves = [gate.double().requires_grad_() for gate in gates]
-    exact = [
-        products(*parts, C)
-        for sample in range(B)
-        for parts in zip(*(x[sample, :, 0].split(lengths) for x in leaves), strict=True)
-    ]
-    exact_A, exact_table = (torch.stack(x) for x in zip(*exact, strict=True))
-    torch.testing.assert_close(A.double(), exact_A, rtol=ROUNDING, atol=ROUNDING)
-    torch.testing.assert_close(table.double(), exact_table, rtol=ROUNDING, atol=ROUNDING)
-    exact_gradients = torch.autograd.grad((exact_A * dA).sum() + (exact_table * dtable).sum(), leaves)
-    for gradient, expected in zip(gradients, exact_gradients, strict=True):
-        scale = expected.abs().max().item()
-        torch.testing.assert_close(gradient.double(), expected, rtol=ROUNDING, atol=ROUNDING * scale)
-
-
-def products(alpha: Tensor, eta: Tensor, theta: Tensor, lanes: int) -> tuple[Tensor, Tensor]:
-    """A (lanes, lanes) and the table of b, a, e and D_n (4, lanes) of a segment's tokens, by their definitions."""
-    n = len(alpha)
-
-    def left(gate: Tensor, t: int) -> Tensor:
-        """Of each token s, what the gates after it have left by token t; zero where s is later."""
-        return torch.stack([gate[s + 1 : t + 1].prod() if s <= t else torch.zeros_like(gate[0]) for s in range(n)])
-
-    L_b, L_e = (torch.stack([left(gate, t) for t in range(n)]) for gate in (1 - alpha, eta))
-    A = (L_b @ L_e) * theta
-    b, e = (torch.stack([gate[: t + 1].prod() for t in range(n)]) for gate in (1 - alpha, eta))
-    a = L_b @ e
-    last = torch.tensor(
-        [*range(n), *(lanes - n) * [n - 1]], device=alpha.device
-    )  # the lanes past the end keep what the last token left
-    none = alpha.new_zeros(lanes - n)
-    A = torch.cat([A[last], none.expand(lanes, -1)], dim=1)
-    return A, torch.stack([b[last], a[last], e[last], torch.cat([L_e[-1] * theta, none])])
 
 
 # 5: keys of zero; 19: a memory that starts at exactly zero.
@@ -707,91 +636,3 @@ def test_auto_on_a_cpu_takes_chunkwise(make: Callable[..., Inputs]) -> None:
     auto, chunked, fused = (memory_scan(**inputs, chunk_size=4, backend=x) for x in ("auto", "chunkwise", "triton"))
     assert torch.equal(auto, chunked)
     assert not torch.equal(auto, fused)
-
-
-@pytest.mark.parametrize(
-    ("problem", "words"),
-    [
-        ({"dtype": torch.float64}, "takes float32, bfloat16 and float16, and `q` is torch.float64"),
-        ({"depth": 3}, "takes 1 or 2 layers of weights, got 3"),
-        ({"depth": 1, "D": 129}, "takes layers up to 128 wide at depth 1, got 129"),
-        ({"depth": 2, "D": 65}, "takes layers up to 64 wide at depth 2, got 65"),
-        ({"depth": 2, "D": 33, "expansion": 2}, "takes layers up to 64 wide at depth 2, got 66"),
-        ({"chunk_size": 65}, "takes chunks up to 64, got chunk_size = 65"),
-    ],
-    ids=str,
-)
-def test_refuses_what_the_kernels_do_not_take(problem: dict[str, Any], words: str, make: Callable[..., Inputs]) -> None:
-    chunk_size = problem.get("chunk_size", 4)
-    inputs = make(**{name: x for name, x in problem.items() if name != "chunk_size"})
-    with pytest.raises(ValueError, match=f"`backend='triton'` {words}; use 'chunkwise' or 'auto'"):
-        memory_scan(**inputs, chunk_size=chunk_size, backend="triton")
-    # Where it may choose, it does.
-    chunked = memory_scan(**inputs, chunk_size=chunk_size, backend="chunkwise")
-    assert torch.equal(memory_scan(**inputs, chunk_size=chunk_size), chunked)
-
-
-def test_refuses_a_cpu_without_the_interpreter(
-    make_inputs: Callable[..., Inputs], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(triton_launch, "INTERPRETED", False)
-    with pytest.raises(ValueError, match=r"`backend='triton'` needs a GPU, or TRITON_INTERPRET=1 .*; `q` is on cpu"):
-        memory_scan(**make_inputs(dtype=torch.float32), chunk_size=4, backend="triton")
-
-
-# 16: what a card's shared memory cannot hold is for another backend.
-@pytest.mark.parametrize(
-    ("depth", "dtype", "kib", "width", "fits"),
-    [
-        (2, torch.bfloat16, 99, 64, True),
-        (2, torch.float16, 99, 64, False),
-        (2, torch.float16, 163, 64, True),
-        (2, torch.float32, 163, 64, False),
-        (2, torch.float32, 163, 32, True),
-        (2, torch.float32, 227, 64, True),
-        (1, torch.bfloat16, 99, 128, False),
-        (1, torch.float32, 99, 64, True),
-        (1, torch.float32, 227, 128, True),
-    ],
-)
-def test_small_shared_memory_is_refused(
-    depth: int, dtype: torch.dtype, kib: int, width: int, fits: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(triton_launch, "shared_memory_of", lambda device: kib << 10)
-    q = SimpleNamespace(device=torch.device("cuda", 0), dtype=dtype)
-    refused = triton_launch.refusal(q, (torch.empty(1, width, width),) * depth, 16)  # type: ignore[arg-type]
-    if fits:
-        assert refused is None
-    else:
-        assert refused == (
-            f"takes layers up to {triton_launch.WIDEST[depth] // 2} wide on this GPU, whose shared memory is small, "
-            f"got {width}"
-        )
-
-
-# 11: what Triton compiles wrong on Hopper, seen on a card.
-@pytest.mark.parametrize(
-    ("capability", "launch", "safe"),
-    [
-        ((9, 0), Launch(), True),
-        ((9, 0), Launch(warpgroups=True), False),
-        ((9, 0), Launch(backward_warps=2), False),
-        ((8, 0), Launch(backward_warps=8), False),
-    ],
-)
-@pytest.mark.parametrize("before", [None, "0"])
-def test_products_of_four_warps_are_avoided_on_hopper(
-    before: str | None,
-    capability: tuple[int, int],
-    launch: triton_launch.Launch,
-    safe: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.delenv("DISABLE_MMA_V3", raising=False)
-    if before is not None:
-        monkeypatch.setenv("DISABLE_MMA_V3", before)
-    with triton_launch.safe_products(torch.device("cuda", 0), launch) as options:
-        assert os.environ.get("DISABLE_MMA_V3") == ("1" if safe else before)
-        assert options == ({"ptx_options": "-O1"} if safe else {})
-    assert os.environ.get("DISABLE_MMA_V3") == before
