@@ -246,7 +246,7 @@ def test_a_constant_sequence_of_large_values_does_not_overflow(depth: int, size:
         assert w.norm() < 10 * max(1.0, size) * start.norm()
 
 
-# Inert tokens; without the convolution, by which a token sees its neighbours
+# Masked tokens; without the convolution, by which a token sees its neighbours
 
 
 @pytest.mark.parametrize("depth", [1, 2])

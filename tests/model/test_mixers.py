@@ -65,7 +65,7 @@ def test_attention_knows_the_order_of_tokens() -> None:
 
 
 def test_attention_ignores_masked_keys_and_the_place_of_the_origin() -> None:
-    """Inert tokens in front shift every position: scores depend on differences of positions alone."""
+    """Masked tokens in front shift every position: scores depend on differences of positions alone."""
     layer, x = make(Attention), tokens(2, 5)
     for ahead in (1, 7):
         padded = torch.cat([1e3 * tokens(2, ahead, seed=1), x], dim=1)
