@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from .devices import isolated
 from .model import ModelConfig, SimbaForecaster
 from .predict import recent_rows, recursive_forecast
 from .tables.panel import Panel
@@ -44,6 +45,7 @@ class FittedModel:
     history: History
 
     @classmethod
+    @isolated()
     def fit(
         cls,
         panel: Panel,
@@ -135,10 +137,11 @@ class FittedModel:
         steps = int((ahead + data.lengths).max())
         forecast = self.forecast(steps, self.panel.take(series), series)[..., 0]
         step = data.row_in_series + np.repeat(ahead, data.lengths)
-        errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(self.scaler.std[series], data.lengths)
+        errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(self.scaler.scale[series], data.lengths)
         squared: np.ndarray = errors**2
         return squared if data.observed is None else squared[data.observed]
 
+    @isolated()
     def to(self, device: torch.device) -> None:
         """Move the network, in place."""
         self.network.to(device)

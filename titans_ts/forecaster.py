@@ -29,9 +29,11 @@ from .training.config import TrainConfig
 from .training.distributed import process_group
 from .training.history import Evaluation, History
 from .training.losses import LOSSES
+from .windows.outliers import fill_outliers
 from .windows.scaler import Scaler
 from .windows.splits import backtest_folds
 
+OUTLIERS = ("fill", "keep")
 PER_SERIES_PATHS = ("per_series", "across")  # linear paths with weights per series
 HARMONICS = 2  # of the seasonal profile, by whose phase cross-series weights vary
 MOST_BY_PHASE = 40  # series up to which they do: the weights grow by the square of the number
@@ -57,6 +59,9 @@ class TitansForecaster(BaseEstimator):
         past but not learned from: no loss, scale, initialisation or score counts them, and a window that would forecast
         one is left out. A series begins with its first value; its end is carried forward, never filled from what comes
         later.
+    outliers : {"fill", "keep"}
+        What becomes of values that lie more than four times the range of the others beyond it. Filled in, by a line,
+        they are named in a warning and treated as missing; "keep" learns from them as they are.
     mixer : {"memory", "attention", "mamba", "none"}
         What mixes tokens; anything but the memory is for comparison.
     n_layers, d_model, n_heads : int
@@ -149,6 +154,7 @@ class TitansForecaster(BaseEstimator):
         cycle: int | None = None,
         linear_path: bool | str = True,
         missing: str = "error",
+        outliers: str = "fill",
         loss: str = "mse",
         learning_rate: float = 1e-3,
         batch_size: int | None = None,
@@ -179,6 +185,7 @@ class TitansForecaster(BaseEstimator):
         self.cycle = cycle
         self.linear_path = linear_path
         self.missing = missing
+        self.outliers = outliers
         self.loss = loss
         self.learning_rate = learning_rate
         self.batch_size = batch_size
@@ -234,7 +241,11 @@ class TitansForecaster(BaseEstimator):
         """
         check_no_targets(y)
         device = find_device(self.device)
+        if self.outliers not in OUTLIERS:
+            raise ValueError(f"`outliers` must be one of {OUTLIERS}, got {self.outliers!r}.")
         panel = self._read(df, min_rows=3, freq=self.freq)
+        if self.outliers == "fill":
+            panel = fill_outliers(panel)
         defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         config = self._model_config(panel.n_series, defaults)

@@ -22,8 +22,9 @@ from titans_ts.training.closed_form import (
     reinitialised_network,
 )
 from titans_ts.training.config import TrainConfig
-from titans_ts.training.evaluate import evaluate
+from titans_ts.training.evaluate import evaluate, loss_by_series
 from titans_ts.training.loop import fit_network
+from titans_ts.training.relative import naive_errors, relative_error
 from titans_ts.windows.cross_series import CrossSeriesFeatures
 from titans_ts.windows.seasonal import seasonal_profiles
 from titans_ts.windows.windows import Windows
@@ -178,7 +179,7 @@ def test_per_series_paths_and_the_common_one_each_take_the_mean_of_ends_that_val
     common = initialised_network(make(n_series=2), train, validation, None, 0)
     network = SimbaForecaster(make(n_series=2, linear_per_series=True, linear_window_mean=window_mean)).eval()
     error = initialise(network, train, validation)
-    assert error == pytest.approx(evaluate(network, validation), rel=1e-5)
+    assert error == pytest.approx(relative(network, validation), rel=1e-5)
     torch.testing.assert_close(network.linear.weight, common.linear.weight)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("titans_ts.training.closed_form.PARTS", 1)
@@ -389,6 +390,12 @@ def test_a_short_trend_goes_on_from_its_last_value() -> None:
 # Per-series weights
 
 
+def relative(network: SimbaForecaster, windows: Windows) -> float:
+    """The error by which paths are chosen."""
+    totals, counts = loss_by_series(network, windows)
+    return relative_error(totals / counts, naive_errors(windows)).item()
+
+
 def two(values: list[np.ndarray]) -> tuple[Windows, Windows]:
     """Training and validation windows of several series of one length."""
     n, data = len(values[0]), data_of(*values)
@@ -403,7 +410,7 @@ def test_series_that_differ_in_kind_get_per_series_weights() -> None:
     each = initialised_network(make(n_series=2, linear_per_series=True), train, validation, None, 0)
     assert each.linear is not None
     assert common.linear is not None
-    assert torch.equal(each.linear.weight, common.linear.weight)
+    torch.testing.assert_close(each.linear.weight, common.linear.weight, rtol=1e-3, atol=1e-4)  # ridges that tie
     assert evaluate(each, validation) < 0.97 * evaluate(common, validation)
 
     assert each.linear.per_series is not None
@@ -421,7 +428,7 @@ def test_series_alike_keep_the_common_weights_or_nearly() -> None:
         initialised_network(make(n_series=4, linear_per_series=per_series), train, validation, None, 0)
         for per_series in (False, True)
     )
-    assert evaluate(each, validation) <= evaluate(common, validation) * (1 + 1e-6)
+    assert relative(each, validation) <= relative(common, validation) * (1 + 1e-4)
 
 
 def test_per_series_weights_are_saved_not_trained_and_other_series_have_none() -> None:
@@ -484,7 +491,7 @@ def test_weights_that_read_the_window_mean_are_least_squares_and_count_half_at_f
     config = make(n_series=2, linear_per_series=True, linear_window_mean=True)
     network = SimbaForecaster(config).eval()
     error = initialise(network, train, validation)
-    assert error == pytest.approx(evaluate(network, validation), rel=1e-5)
+    assert error == pytest.approx(relative(network, validation), rel=1e-5)
     assert network.linear is not None
     assert network.linear.per_series is not None
     for i, values in enumerate(series):
@@ -515,7 +522,7 @@ def test_whether_the_profile_helps_is_told_by_the_weights_that_are_kept() -> Non
         for cycle in (0, 5):
             network = SimbaForecaster(make(n_series=2, cycle=cycle, linear_per_series=per_series)).eval()
             errors.append(initialise(network, train, validation, profile.float() if cycle else None))
-            assert errors[-1] == pytest.approx(evaluate(network, validation), rel=1e-4)
+            assert errors[-1] == pytest.approx(relative(network, validation), rel=1e-4)
         assert errors[1] <= errors[0] * (1 + 1e-9)
 
 
@@ -574,7 +581,7 @@ def test_a_series_that_follows_another_is_told_by_it(scale_windows: bool, cycle:
         config = make(n_series=3, cycle=cycle, scale_windows=scale_windows, **paths)
         networks.append(SimbaForecaster(config).eval())
         error = initialise(networks[-1], train, validation, profile.float() if cycle else None)
-        assert error == pytest.approx(evaluate(networks[-1], validation), rel=1e-4)
+        assert error == pytest.approx(relative(networks[-1], validation), rel=1e-4)
     without, reading = networks
 
     def error_of(network: SimbaForecaster, series: int) -> float:
@@ -628,7 +635,7 @@ def test_a_series_may_follow_another_at_some_hours_alone(lengths: tuple[int, int
         paths = dict(linear_per_series=True, linear_cross_series=True, linear_harmonics=harmonics)
         network = SimbaForecaster(make(n_series=2, cycle=period, scale_windows=False, **paths)).eval()
         errors.append(initialise(network, train, validation))
-        assert errors[-1] == pytest.approx(evaluate(network, validation), rel=1e-4)
+        assert errors[-1] == pytest.approx(relative(network, validation), rel=1e-4)
     assert errors[1] < 0.8 * errors[0]
 
 

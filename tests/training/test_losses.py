@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from titans_ts.training.losses import LOSSES
+from titans_ts.training.losses import LOSSES, WINDOW_LIMIT
 
 BY_HAND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "mse": lambda error: error**2,
@@ -16,7 +16,7 @@ BY_HAND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "huber": lambda error: np.where(abs(error) < 1, error**2 / 2, abs(error) - 0.5),
 }
 FORECAST = torch.tensor([[[1.0], [4.0], [-2.0]], [[0.0], [0.5], [7.0]]])  # (samples, horizon, outputs)
-TRUTH = torch.tensor([[1.5, 1.0, -2.0], [0.0, 0.0, 100.0]])
+TRUTH = torch.tensor([[1.5, 1.0, -2.0], [0.0, 0.0, 8.0]])
 ERRORS = (FORECAST[..., 0] - TRUTH).numpy()
 OBSERVED = torch.tensor([[True, True, True], [True, True, False]])
 
@@ -46,3 +46,23 @@ def test_no_gradient_comes_from_what_was_filled_in(name: str) -> None:
     assert forecast.grad is not None
     assert forecast.grad[1, 2].item() == 0
     assert forecast.grad[0, 1].item() > 0
+
+
+def test_a_window_beyond_the_limit_has_a_gradient_of_the_limit() -> None:
+    """So that one wild window does not decide a step; the others' gradients are what they are without it."""
+    truth = torch.zeros(3, 4)
+    gradients = []
+    for wild in (0.0, 100.0, 1e4):
+        forecast = torch.tensor([[1.0], [2.0], [wild]]).repeat(1, 4).unsqueeze(-1).requires_grad_()
+        LOSSES["mse"].mean(forecast, truth).backward()
+        gradients.append(forecast.grad[..., 0])
+    for gradient in gradients[1:]:
+        assert torch.equal(gradient[:2], gradients[0][:2])
+        # The gradient of a window at the limit: 2 sqrt(10) of each of 12 entries.
+        torch.testing.assert_close(gradient[2], torch.full((4,), 2 * WINDOW_LIMIT**0.5 / 12))
+
+
+def test_within_the_limit_the_mean_is_plain_to_the_bit() -> None:
+    generator = torch.Generator().manual_seed(0)
+    forecast, truth = torch.randn(50, 7, generator=generator), torch.randn(50, 7, generator=generator)
+    assert torch.equal(LOSSES["mse"].mean(forecast.unsqueeze(-1), truth), (forecast - truth).square().mean())

@@ -49,7 +49,10 @@ def test_runs_have_the_moments_of_their_windows(by_series: bool, window_mean: bo
     parts = torch.tensor([run.series * by_series for run in runs])
     found = moments_of_runs(runs, parts, 4, LOOKBACK, HORIZON, window_mean)
     expected = one_by_one(windows, 4, by_series, window_mean)
-    assert found.n == expected.n == (31 + 1 + 2 + 16) * HORIZON
+    windows_each = torch.tensor([31.0, 1, 2, 16], dtype=torch.float64) * HORIZON
+    if not by_series:
+        windows_each = torch.stack([windows_each.sum(), *torch.zeros(3)])
+    assert found.n.tolist() == expected.n.tolist() == windows_each.tolist()
     for name in ("xx", "xy", "yy"):
         a, b = getattr(found, name), getattr(expected, name)
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9 * b.abs().max().item())
@@ -115,10 +118,42 @@ def test_inputs_that_all_series_share_are_counted_once() -> None:
     torch.testing.assert_close(once.xx.expand(3, -1, -1), each.xx)
     torch.testing.assert_close(once.xy, each.xy)
     weight = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 2, HORIZON)))
-    assert once.error(weight) == pytest.approx(each.error(weight))
-    joined = once.as_outputs()
-    assert (joined.xx.shape, joined.xy.shape) == ((2, 2), (2, 3 * HORIZON))
-    assert joined.error(weight.transpose(0, 1).flatten(1)) == pytest.approx(each.error(weight))
+    torch.testing.assert_close(once.errors(weight), each.errors(weight))
+
+
+def test_errors_are_of_each_series_by_common_weights_or_by_its_own() -> None:
+    windows = windows_of([40, 25, 13], [0.0, 5.0, -1.0], last=np.array([40, 25, 9]))  # the last has no window
+    moments = one_by_one(windows, 3, True, False)
+    rng = np.random.default_rng(1)
+    common, each = (torch.from_numpy(rng.normal(size=shape)) for shape in ((LOOKBACK, HORIZON), (3, LOOKBACK, HORIZON)))
+    (batch,) = windows.batches(100)
+    mean = batch.past.double().mean(1, keepdim=True)
+    x, y = batch.past.double() - mean, batch.future.double() - mean
+    for weight in (common, each):
+        found = moments.errors(weight)
+        for i in range(2):
+            of_series = batch.series == i
+            error = y[of_series] - x[of_series] @ (weight if weight.ndim == 2 else weight[i])
+            assert found[i].item() == pytest.approx(error.square().mean().item())
+        assert found[2].isnan()
+
+
+def test_series_of_no_part_are_left_out() -> None:
+    windows = windows_of([40, 25, 13], [0.0, 5.0, -1.0])
+    whole = one_by_one(windows, 3, True, True)
+    parts = torch.tensor([-1, 0, 1])
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        past, future = batch.past.double(), batch.future.double()
+        mean = past.mean(1, keepdim=True)
+        return torch.cat([past - mean, mean], dim=1), future - mean, parts[batch.series]
+
+    some = moments_of_batches(windows, None, (2, LOOKBACK + 1, HORIZON), read)
+    runs = [run._replace(values=run.values.double()) for run in windows.runs or []]
+    by_runs = moments_of_runs(runs, parts, 2, LOOKBACK, HORIZON, True)
+    for found in (some, by_runs):
+        assert found.n.tolist() == whole.n[1:].tolist()
+        torch.testing.assert_close(found.xy, whole.xy[1:], rtol=1e-9, atol=1e-9 * whole.xy.abs().max().item())
 
 
 def test_windows_are_aligned_where_each_series_has_the_same() -> None:

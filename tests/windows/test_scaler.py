@@ -39,10 +39,11 @@ def test_a_small_wave_far_from_zero_keeps_its_shape() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -1 / 3, 1e12, 1e-300])
-def test_a_constant_series_has_deviation_one(value: float) -> None:
+def test_a_constant_series_has_no_deviation_and_the_scale_of_its_size(value: float) -> None:
     data = series_of(np.full(1001, value), np.arange(3.0))
     scaler = Scaler.fit(data, data.lengths)
-    assert scaler.std[0] == 1
+    assert scaler.std[0] == 0
+    assert scaler.scale[0] == pytest.approx(abs(value) or 1.0)
     np.testing.assert_allclose(scaler.transform(data).values[:1001], 0, atol=1e-12 * max(1, abs(value)))
     np.testing.assert_allclose(scaler.inverse(np.zeros((2, 4, 1)))[0], value, rtol=1e-15)
 

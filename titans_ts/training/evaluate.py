@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from titans_ts.model import SimbaForecaster
 from titans_ts.windows.windows import Windows
@@ -13,20 +14,37 @@ from .losses import LOSSES
 EVALUATION_BATCH = 1024  # windows; no gradients are kept, so larger than a training batch
 
 
-@torch.no_grad()
 def evaluate(
     network: SimbaForecaster, windows: Windows, loss: str = "mse", most: int | None = None, ranks: Ranks = ALONE
 ) -> float:
     """The mean loss over all windows and steps, or `most` evenly spaced windows; each of `ranks` takes its share."""
+    totals, counts = loss_by_series(network, windows, loss, most, ranks)
+    return (totals.sum() / counts.sum()).item()
+
+
+@torch.no_grad()
+def loss_by_series(
+    network: SimbaForecaster, windows: Windows, loss: str = "mse", most: int | None = None, ranks: Ranks = ALONE
+) -> tuple[Tensor, Tensor]:
+    """The sum of each series' loss and its number of observed entries, each (n_series,) in float64.
+
+    Arguments as `evaluate`'s.
+    """
     was_training = network.training
     network.eval()
-    total, count = 0.0, 0.0
+    sums = torch.zeros(2, windows.n_series, dtype=torch.float64, device=windows.device)
     for whole in windows.batches(EVALUATION_BATCH * ranks.world, most):
         batch, share = ranks.shard(whole)
         if not share:
             continue
-        more, entries = LOSSES[loss].total(network(batch), batch.future, batch.observed_mask)
-        total, count = total + more, count + entries
+        entries = LOSSES[loss].entries(network(batch), batch.future).double()
+        counted = torch.ones_like(entries)
+        if batch.observed_mask is not None:
+            counted = batch.observed_mask.double()
+            entries = entries.where(batch.observed_mask, 0.0)
+        sums[0].index_add_(0, batch.series, entries.sum(1))
+        sums[1].index_add_(0, batch.series, counted.sum(1))
     network.train(was_training)
-    total, count = ranks.all_reduce(total, count)
-    return total / count
+    if ranks.world > 1:
+        sums = sums.new_tensor(ranks.all_reduce(*sums.flatten().tolist())).view_as(sums)
+    return sums[0], sums[1]

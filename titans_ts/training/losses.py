@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+WINDOW_LIMIT = 10.0  # of squared errors in deviations of the series, or of the window where windows are scaled
 
 
 @dataclass(frozen=True)
@@ -18,10 +22,13 @@ class PointLoss:
     name : str
     function : callable
         Of forecast, truth and torch's `reduction`.
+    window_limit : float
+        The mean loss of a window from which on its gradient grows no further: a wild one does not decide a step.
     """
 
     name: str
     function: Callable[..., Tensor]
+    window_limit: float = math.inf
     n_outputs: int = 1
 
     def mean(self, forecast: Tensor, truth: Tensor, observed_mask: Tensor | None = None) -> Tensor:
@@ -34,7 +41,8 @@ class PointLoss:
         observed_mask : Tensor of bool (samples, horizon), optional
             False where the truth was filled in.
         """
-        loss: Tensor = self.function(self._masked(forecast, truth, observed_mask), truth)
+        point = self._limited(self._masked(forecast, truth, observed_mask), truth)
+        loss: Tensor = self.function(point, truth)
         return loss
 
     def total(self, forecast: Tensor, truth: Tensor, observed_mask: Tensor | None = None) -> tuple[float, int]:
@@ -42,16 +50,30 @@ class PointLoss:
         total = self.function(self._masked(forecast, truth, observed_mask), truth, reduction="sum").double().item()
         return total, truth.numel() if observed_mask is None else int(observed_mask.sum())
 
+    def entries(self, forecast: Tensor, truth: Tensor) -> Tensor:
+        """The loss of every entry, (samples, horizon); arguments as `mean`'s."""
+        loss: Tensor = self.function(forecast[..., 0], truth, reduction="none")
+        return loss
+
     def _masked(self, forecast: Tensor, truth: Tensor, observed_mask: Tensor | None) -> Tensor:
         """The point forecast, right wherever the truth was filled in."""
         point = forecast[..., 0]
         return point if observed_mask is None else point.where(observed_mask, truth)
 
+    def _limited(self, point: Tensor, truth: Tensor) -> Tensor:
+        """The point forecast, drawn to the truth in windows beyond the limit, so that their gradients have its size."""
+        if math.isinf(self.window_limit):
+            return point
+        of_windows = self.function(point.detach(), truth, reduction="none").mean(-1, keepdim=True)
+        share = (self.window_limit / of_windows) ** 0.25  # of the error: the gradient goes with its square
+        return torch.where(of_windows > self.window_limit, truth + (point - truth) * share, point)
+
+
 
 LOSSES = {
     loss.name: loss
     for loss in (
-        PointLoss("mse", F.mse_loss),
+        PointLoss("mse", F.mse_loss, window_limit=WINDOW_LIMIT),  # the gradients of the others are bounded
         PointLoss("mae", F.l1_loss),
         PointLoss("huber", F.smooth_l1_loss),
     )

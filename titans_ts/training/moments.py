@@ -26,14 +26,13 @@ class Moments(NamedTuple):
     xx: Tensor  # (n_series, inputs, inputs), or (1, ...) where all series read the same
     xy: Tensor  # (n_series, inputs, horizon)
     yy: Tensor  # (n_series,)
-    n: int  # entries of y, of all series
+    n: Tensor  # (n_series,) entries of y
 
     @classmethod
     def zero(cls, parts: int, inputs: int, horizon: int, device: torch.device, same_inputs: bool = False) -> Moments:
         """The moments of no window."""
-        shapes = (1 if same_inputs else parts, inputs, inputs), (parts, inputs, horizon), (parts,)
-        xx, xy, yy = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
-        return cls(xx, xy, yy, 0)
+        shapes = (1 if same_inputs else parts, inputs, inputs), (parts, inputs, horizon), (parts,), (parts,)
+        return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
 
     def first(self, inputs: int) -> Moments:
         """The moments of the first `inputs`."""
@@ -49,16 +48,15 @@ class Moments(NamedTuple):
 
     def pooled(self, inputs: int) -> Moments:
         """The moments of all series as one, and of the first `inputs`."""
-        xx, xy, yy, n = self.first(inputs)
-        return Moments(xx.sum(0), xy.sum(0), yy.sum(), n)
+        return Moments(*(moment.sum(0) for moment in self.first(inputs)))
 
-    def as_outputs(self) -> Moments:
-        """The moments of series that read the same as of one whose horizon is all of theirs, series after series."""
-        return Moments(self.xx[0], self.xy.transpose(0, 1).flatten(1), self.yy.sum(), self.n)
+    def errors(self, weight: Tensor) -> Tensor:
+        """The mean squared errors of y = x weight in each series, (n_series,), NaN where there is no window.
 
-    def error(self, weight: Tensor) -> float:
-        """The mean squared error of y = x weight."""
-        return ((self.yy.sum() - 2 * (weight * self.xy).sum() + (weight * (self.xx @ weight)).sum()) / self.n).item()
+        `weight` is common, (inputs, horizon), or (n_series, inputs, horizon).
+        """
+        explained = 2 * (weight * self.xy).sum((-2, -1)) - (weight * (self.xx @ weight)).sum((-2, -1))
+        return (self.yy - explained) / self.n
 
 
 def moments_of_batches(
@@ -71,14 +69,16 @@ def moments_of_batches(
     """The moments of what `read` finds in each batch: x (samples, inputs), y (samples, horizon), the part of each.
 
     `shape` is parts, inputs and horizon; where there are over `most` windows, evenly spaced ones stand for them. Where
-    all parts have the `same_inputs`, x is read from the first part alone.
+    all parts have the `same_inputs`, x is read from the first part alone. What is of a part below 0 is left out.
     """
     total = Moments.zero(*shape, windows.device, same_inputs)
-    lead, n = None, 0
+    lead = None
     for batch in windows.batches(BATCH, most):
         x, y, part = read(batch)
         x, y = x.double(), y.double()
         for i in part.unique().tolist():  # windows come series after series, so a batch has few
+            if i < 0:
+                continue
             of_part = part == i
             a, b = x[of_part], y[of_part]
             if not same_inputs:
@@ -88,8 +88,8 @@ def moments_of_batches(
                 total.xx[0] += a.mT @ a
             total.xy[i] += a.mT @ b
             total.yy[i] += b.square().sum()
-        n += y.numel()
-    return total._replace(n=n)
+            total.n[i] += b.numel()
+    return total
 
 
 def moments_of_runs(
@@ -104,14 +104,13 @@ def moments_of_runs(
     runs : list of Run
         Their values (windows + lookback + horizon - 1,) in float64.
     parts : Tensor of int (runs,)
-        The part, in [0, n_parts), that each run's windows belong to.
+        The part, in [0, n_parts), that each run's windows belong to; runs of a part below 0 are left out.
     """
     device, size = runs[0].values.device, lookback + horizon
     read = _centring(lookback, horizon, device)
     inputs = lookback + window_mean
     total = Moments.zero(n_parts, inputs, horizon, device)
-    n = 0
-    for part in parts.unique().tolist():
+    for part in parts[parts >= 0].unique().tolist():
         of_part = [runs[i] for i in (parts == part).nonzero()[:, 0].tolist()]
         shift = torch.cat([run.values for run in of_part]).mean()
         products, sums, count = _products([run.values - shift for run in of_part], size)
@@ -124,8 +123,8 @@ def moments_of_runs(
             xy[-1] += shift * (future @ sums)
         total.xx[part], total.xy[part] = xx, xy
         total.yy[part] = ((future @ products) * future).sum()
-        n += count * horizon
-    return total._replace(n=n)
+        total.n[part] = count * horizon
+    return total
 
 
 def _centring(lookback: int, horizon: int, device: torch.device) -> Tensor:

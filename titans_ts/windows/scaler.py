@@ -17,7 +17,7 @@ FARTHEST = 1e15  # deviations from a series' mean; squares of more leave float32
 class Scaler:
     """Mean and standard deviation (population) of each series, (n_series,), in float64.
 
-    A series that does not vary has std 1, so that it comes back as it was.
+    The deviation of a series that does not vary is 0; its scale is the size of its mean then, or 1 where that is 0 too.
     """
 
     mean: np.ndarray
@@ -43,16 +43,22 @@ class Scaler:
             mean[i], std[i] = part.mean(), part.std()
         mean, std = np.ldexp(mean, power), np.ldexp(std, power)
         flat = std <= cls.ROUNDING * np.abs(mean)
-        return cls(mean, np.where(flat, 1.0, std))
+        return cls(mean, np.where(flat, 0.0, std))
+
+    @property
+    def scale(self) -> np.ndarray:
+        """What deviations from the mean are divided by, (n_series,)."""
+        size = np.abs(self.mean)
+        return np.where(self.std > 0, self.std, np.where(size > 0, size, 1.0))
 
     def take(self, series: np.ndarray) -> Scaler:
         """The scaler of the series number `series` (any,), in that order; copies."""
         return Scaler(self.mean[series], self.std[series])
 
     def transform(self, data: SeriesData[np.ndarray]) -> SeriesData[np.ndarray]:
-        """Each series to mean 0 and standard deviation 1."""
-        mean, std = np.repeat(self.mean, data.lengths), np.repeat(self.std, data.lengths)
-        return data.with_values((data.values - mean) / std)
+        """Each series to mean 0 and standard deviation 1, or 0 where it does not vary."""
+        mean, scale = np.repeat(self.mean, data.lengths), np.repeat(self.scale, data.lengths)
+        return data.with_values((data.values - mean) / scale)
 
     def transform_panel(self, panel: Panel) -> SeriesData[np.ndarray]:
         """The series of `panel` at their scale.
@@ -75,4 +81,4 @@ class Scaler:
 
     def inverse(self, scaled: np.ndarray) -> np.ndarray:
         """Forecasts (n_series, steps, outputs) back to the data's units."""
-        return scaled * self.std[:, None, None] + self.mean[:, None, None]
+        return scaled * self.scale[:, None, None] + self.mean[:, None, None]

@@ -112,6 +112,11 @@ class Windows:
         return self._flat.device
 
     @property
+    def n_series(self) -> int:
+        """One more than the largest number of a series."""
+        return int(self._series.max()) + 1
+
+    @property
     def checksum(self) -> float:
         """A sum of all values and, coarsely, their order; it hardly changes where they were rounded otherwise."""
         parts = self._flat.tensor_split(64)

@@ -1,0 +1,67 @@
+"""The error by which validation chooses, which no single series and no outlier can decide.
+
+Each series' error is taken over that of a naive forecast of the same windows, bounded, and averaged over the series. A
+series of large values or a wild one counts as much as any other; an outlier among the rows to forecast is in both
+errors, and leaves their ratio near one whatever is chosen. For a single series the order of candidates is that of the
+error itself.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from titans_ts.windows.windows import Windows
+
+from .losses import LOSSES
+
+BOUND = 4.0  # what a ratio to the naive error comes to at most
+SMALLEST = 1e-8  # added to both errors, of values divided by their series' deviation: a constant series has none
+BATCH = 4096  # windows read at a time
+
+
+def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -> Tensor:
+    """The error of the better naive forecast of each series' windows: their last value, or their mean.
+
+    Parameters
+    ----------
+    windows : Windows
+    loss : {"mse", "mae", "huber"}
+    most : int, optional
+        Evenly spaced windows stand for all where there are more.
+
+    Returns
+    -------
+    Tensor (n_series,)
+        In float64, in the scale of the windows; NaN for a series that has none of them.
+    """
+    totals = torch.zeros(3, windows.n_series, dtype=torch.float64, device=windows.device)
+    for batch in windows.batches(BATCH, most):
+        past, future = batch.past.double(), batch.future.double()
+        mean = past.mean(1, keepdim=True)
+        if batch.padding_mask is not None:  # the padding holds zeros
+            mean = past.sum(1, keepdim=True) / batch.padding_mask.sum(1, keepdim=True).clamp(min=1)
+        counted = torch.ones_like(future) if batch.observed_mask is None else batch.observed_mask.double()
+        for i, forecast in enumerate((past[:, -1:], mean)):
+            errors = LOSSES[loss].entries(forecast.expand_as(future).unsqueeze(-1), future) * counted
+            totals[i].index_add_(0, batch.series, errors.sum(1))
+        totals[2].index_add_(0, batch.series, counted.sum(1))
+    return totals[:2].amin(0) / totals[2]
+
+
+def relative_error(errors: Tensor, naive: Tensor) -> Tensor:
+    """Errors over the naive ones, each ratio r bounded to r / (1 + r / BOUND), and their mean over the series.
+
+    Parameters
+    ----------
+    errors : Tensor (..., n_series)
+        NaN for a series without windows, which does not count.
+    naive : Tensor (n_series,)
+
+    Returns
+    -------
+    Tensor (...)
+        In [0, BOUND); NaN where no series counts.
+    """
+    ratio = (errors + SMALLEST) / (naive + SMALLEST)
+    return (ratio / (1 + ratio / BOUND)).nanmean(-1)
