@@ -1,11 +1,12 @@
-"""Where a network computes, and random numbers that do not leak out."""
+"""Where a network computes, and that random numbers and modes do not leak in or out."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
-from titans_ts.devices import find_device, local_gpu, seeded, under_torchrun
+from titans_ts.devices import find_device, isolated, local_gpu, seeded, seeded_gpu, under_torchrun
 
 CPU = torch.device("cpu")
 
@@ -58,38 +59,119 @@ def test_torchrun_is_told_by_its_variables_where_it_started_several(
     assert under_torchrun() == expected
 
 
-def test_random_numbers_within_are_fixed_and_those_outside_go_on() -> None:
-    torch.manual_seed(1)
-    expected = torch.rand(4)
-    torch.manual_seed(1)
-    first = torch.rand(2)
-    with seeded(7, CPU):
-        within = torch.rand(3)
-    with seeded(7, CPU):
-        assert torch.equal(torch.rand(3), within)
-    with seeded(8, CPU):
-        assert not torch.equal(torch.rand(3), within)
-    assert torch.equal(torch.cat([first, torch.rand(2)]), expected)
+# What torch holds for a thread or a process
 
 
-def test_an_error_within_leaves_random_numbers_as_they_were() -> None:
+def drawn() -> list[torch.Tensor]:
+    """Numbers of every kind that a module begins with."""
+    made = [
+        torch.randn(3),
+        torch.rand(2),
+        torch.empty(2).uniform_(),
+        torch.empty(2).normal_(),
+        *nn.Linear(3, 2).parameters(),
+    ]
+    return [*made, nn.init.xavier_uniform_(torch.zeros(2, 2)), nn.init.normal_(torch.zeros(2))]
+
+
+def test_a_module_begins_with_the_numbers_of_the_seed_and_the_process_has_its_own() -> None:
+    torch.manual_seed(7)
+    expected = drawn()
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    with seeded(7):
+        within = drawn()
+    with seeded(8):
+        other = drawn()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(a, b) for a, b in zip(within, expected, strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(within, other, strict=True))
+
+
+def test_a_generator_or_a_dtype_that_is_given_counts() -> None:
+    with seeded(7):
+        first = torch.rand(3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    assert torch.equal(first, torch.rand(3, dtype=torch.float64, generator=torch.Generator().manual_seed(2)))
+
+
+def test_a_module_begins_in_float32_whatever_the_default() -> None:
+    with seeded(7):
+        expected = drawn()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with seeded(7):
+            found = [*drawn(), torch.arange(2.0), torch.ones(1), torch.full((1,), 0.5), torch.tensor([True])]
+        assert torch.rand(1).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert [x.dtype for x in found] == [torch.float32] * (len(found) - 1) + [torch.bool]
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=False))
+
+
+def test_an_error_ends_the_block() -> None:
     def broken() -> None:
-        with seeded(7, CPU):
-            torch.rand(3)
+        with seeded(7):
             raise ZeroDivisionError
 
-    before = torch.get_rng_state()
+    torch.manual_seed(1)
+    expected = torch.rand(2)
+    torch.manual_seed(1)
     with pytest.raises(ZeroDivisionError):
         broken()
-    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(torch.rand(2), expected)
+
+
+def modes() -> tuple[object, ...]:
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.get_default_device(),
+        torch.is_autocast_enabled("cpu"),
+    )
+
+
+def test_within_are_the_modes_that_torch_begins_with() -> None:
+    first = modes()
+    with torch.inference_mode(), torch.no_grad(), torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
+        callers = modes()
+        with isolated():
+            assert modes() == first
+            assert torch.zeros(1).device == CPU
+        assert modes() == callers
+    assert callers == (False, True, torch.device("meta"), True)
+    assert modes() == first
+
+
+def test_an_error_within_brings_the_callers_modes_back() -> None:
+    def broken() -> None:
+        with isolated():
+            raise ZeroDivisionError
+
+    with torch.no_grad(), torch.device("meta"):
+        callers = modes()
+        with pytest.raises(ZeroDivisionError):
+            broken()
+        assert modes() == callers
+
+
+def test_on_a_cpu_there_is_no_generator_of_a_gpu_to_fix() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(2)
+    torch.manual_seed(1)
+    with seeded_gpu(7, CPU):
+        assert torch.equal(torch.rand(2), expected)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_random_numbers_of_a_gpu_are_fixed_too() -> None:
-    gpu, before = torch.device("cuda"), torch.cuda.get_rng_state()
-    with seeded(7, gpu):
+def test_random_numbers_of_a_gpu_are_fixed_and_those_outside_go_on() -> None:
+    gpu = torch.device("cuda")
+    before, on_cpu = torch.cuda.get_rng_state(), torch.get_rng_state()
+    with seeded_gpu(7, gpu):
         within = torch.rand(3, device=gpu)
-    with seeded(7, gpu):
+    with seeded_gpu(7, gpu):
         assert torch.equal(torch.rand(3, device=gpu), within)
+    with seeded_gpu(8, gpu):
+        assert not torch.equal(torch.rand(3, device=gpu), within)
     assert torch.equal(torch.cuda.get_rng_state(), before)
+    assert torch.equal(torch.get_rng_state(), on_cpu)

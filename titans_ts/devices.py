@@ -1,12 +1,23 @@
-"""Devices, and the random numbers that torch draws on them."""
+"""Devices, and what torch holds for a whole process or thread: random numbers, modes, defaults.
+
+Nothing here changes what another thread finds, but for a GPU's generator.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+DRAWS = {torch.rand, torch.randn, Tensor.uniform_, Tensor.normal_}
+DRAWS |= {nn.init.uniform_, nn.init.normal_, nn.init.kaiming_uniform_, nn.init.xavier_uniform_}
+FACTORIES = {torch.empty, torch.zeros, torch.ones, torch.full, torch.arange, torch.rand, torch.randn}
+AUTOCAST = ("cpu", "cuda")  # devices whose automatic mixed precision a caller may have on
 
 
 def find_device(name: str | None) -> torch.device:
@@ -55,8 +66,73 @@ def under_torchrun() -> bool:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Fix torch's random numbers within the block; the caller's go on afterwards as if nothing had been."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+def isolated() -> Iterator[None]:
+    """Torch's own modes within the block, whatever the caller has set: gradients, float32 throughout, on the CPU.
+
+    Inference mode, `no_grad`, autocast and a default device, all of which belong to a thread, are as torch begins with
+    them. The default dtype belongs to the process and stays: what is made within says its dtype.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        for device in AUTOCAST:
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        if torch.get_default_device().type != "cpu":  # not always: it would slow down every operation
+            stack.enter_context(torch.device("cpu"))
+        torch.get_num_threads()  # a thread has the number that was set only once it is asked for
         yield
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw what a module begins with from a generator of the block's own, in float32: the process's is not touched.
+
+    They are the numbers that `torch.manual_seed(seed)` would give.
+    """
+    with _Initialising(torch.Generator().manual_seed(seed)):
+        yield
+
+
+@contextmanager
+def seeded_gpu(seed: int, device: torch.device) -> Iterator[None]:
+    """Fix the random numbers of a GPU within the block; the caller's go on afterwards as if nothing had been.
+
+    A GPU has one generator for all threads, which `nn.Dropout` draws from and CUDA graphs record: of networks that
+    several threads train on it at once, none repeats its dropout. On a CPU, nothing is done.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.cuda.get_rng_state(device)
+    with torch.cuda.device(device):
+        torch.cuda.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.cuda.set_rng_state(before, device)
+
+
+class _Initialising(TorchFunctionMode):
+    """Tensors that a module's constructor makes are of float32, their random numbers from `generator`.
+
+    Only this thread's: so the process's generator and its default dtype have no say and need no change.
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.generator = generator
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = dict(kwargs or {})
+        if func in DRAWS and given.get("generator") is None:
+            given["generator"] = self.generator
+        if func in FACTORIES and given.get("dtype") is None:
+            given["dtype"] = torch.float32
+        return func(*args, **given)

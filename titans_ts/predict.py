@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
+from .devices import isolated
 from .model import Batch, SimbaForecaster
 from .model.layers import Cycle
 from .tables.panel import Panel
@@ -20,6 +21,7 @@ from .windows.seasonal import seasonal_profiles
 from .windows.windows import Windows, on_device
 
 
+@isolated()
 def recursive_forecast(
     network: SimbaForecaster, scaler: Scaler, panel: Panel, series: np.ndarray, steps: int
 ) -> np.ndarray:
@@ -60,7 +62,7 @@ def recursive_forecast(
             if network.cycle.seasonal:
                 profiles = seasonal_profiles(found.transform(others), others.lengths, network.cycle.period)
                 profiles *= (others.lengths >= network.cycle.period)[:, None]
-            forward = _with_profiles(network, network.cycle, profiles)
+            forward = partial(network, cycle=_with_profiles(network.cycle, profiles))
     forecast = _forecast(network, forward, recent_rows(panel, network), scaler, series, steps)
     forecast[constant] = 0
     return scaler.inverse(forecast)
@@ -74,16 +76,13 @@ def recent_rows(panel: Panel, network: SimbaForecaster) -> Panel:
     return panel.tail(rows)
 
 
-def _with_profiles(network: SimbaForecaster, cycle: Cycle, profiles: np.ndarray) -> Callable[[Batch], Tensor]:
-    """The network with the seasonal profiles of further series, (further, period), after those of its `cycle`."""
+def _with_profiles(cycle: Cycle, profiles: np.ndarray) -> Cycle:
+    """A cycle with the seasonal profiles of further series, (further, period), after those of `cycle`, which stays."""
     trained = cycle.profile
-    all_profiles = torch.cat([trained, torch.from_numpy(profiles).to(trained)])
-
-    def forward(batch: Batch) -> Tensor:
-        forecast: Tensor = functional_call(network, {"cycle.profile": all_profiles}, (batch,))
-        return forecast
-
-    return forward
+    both = torch.cat([trained, torch.from_numpy(profiles).to(trained)])
+    extended = Cycle(len(both), cycle.period).to(trained)
+    extended.begin_at(both)
+    return extended
 
 
 @torch.no_grad()

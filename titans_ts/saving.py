@@ -30,7 +30,7 @@ from pandas.tseries.frequencies import to_offset
 from torch import Tensor
 
 from . import __version__
-from .devices import seeded
+from .devices import isolated, seeded
 from .fitted import FittedModel
 from .model import ModelConfig, SimbaForecaster
 from .packing import pack, pack_fields, unpack, unpack_all
@@ -66,6 +66,7 @@ _FILE = re.compile(r"(forecaster|weights|manifest)-[0-9a-f]{16}\.(json|safetenso
 _Estimator = TypeVar("_Estimator")
 
 
+@isolated()
 def save_model(parameters: dict[str, Any], fitted: FittedModel, path: str | os.PathLike[str]) -> None:
     """Write an estimator's parameters and what it fitted into the folder `path`.
 
@@ -100,6 +101,7 @@ def save_model(parameters: dict[str, Any], fitted: FittedModel, path: str | os.P
     _discard(folder, replaced)
 
 
+@isolated()
 def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str]) -> tuple[_Estimator, FittedModel]:
     """The estimator that was saved in `path`, made by its class `estimator`, and what it fitted, on the CPU.
 
@@ -149,7 +151,7 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
 def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedModel:
     """The fitted model that was described."""
     config = ModelConfig(**unpack_all(description["config"]))
-    with seeded(0, torch.device("cpu")):  # the weights drawn here are replaced
+    with seeded(0):  # the weights drawn here are replaced
         network = SimbaForecaster(config)
     network.load_state_dict({n.removeprefix(NETWORK): value for n, value in tensors.items() if n.startswith(NETWORK)})
     arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith(NETWORK)}

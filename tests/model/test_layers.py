@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from titans_ts.model.layers import Cycle, Dropout, FlattenHead, InstanceNorm, PatchEmbedding
+from titans_ts.model.layers import Cycle, Dropout, FlattenHead, InstanceNorm, PatchEmbedding, dropout_from
 from titans_ts.model.linear import spans
 
 # float64 means of tens of values in another order.
@@ -216,6 +216,21 @@ def test_dropout_follows_the_seed_and_leaves_evaluation_alone() -> None:
     assert not torch.equal(draws[0], draws[2])
     assert torch.equal(layer.eval()(x), x)
     assert torch.equal(Dropout(0.0)(x), x)
+
+
+def test_dropout_draws_from_the_generator_given_and_leaves_the_processs_alone() -> None:
+    x, network = torch.ones(7, 5), torch.nn.Sequential(Dropout(0.3), torch.nn.Linear(5, 5), Dropout(0.3))
+    torch.manual_seed(2)
+    expected = network(x)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    with dropout_from(torch.Generator().manual_seed(2), network):
+        assert torch.equal(network(x), expected)
+    assert torch.equal(torch.get_rng_state(), before)
+    with pytest.raises(ZeroDivisionError), dropout_from(torch.Generator(), network):
+        raise ZeroDivisionError
+    network(x)
+    assert not torch.equal(torch.get_rng_state(), before)  # of no block any more
 
 
 def test_dropout_near_one_stays_finite() -> None:

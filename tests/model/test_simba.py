@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.model.einfft import EinFFT
+from titans_ts.model.layers import Cycle
 from titans_ts.model.memory import NeuralMemory
 from titans_ts.model.mixers import Attention, Mamba
 from titans_ts.model.simba import Perceptron
@@ -210,6 +212,17 @@ def test_the_profile_is_taken_off_the_past_and_put_on_the_forecast() -> None:
     profile = network.cycle.profile[series[:, None], at % 5]  # (samples, lookback + horizon)
     expected = point(plain, batch._replace(past=batch.past - profile[:, :LOOKBACK])) + profile[:, LOOKBACK:]
     close(point(network, batch), expected)
+
+
+def test_another_cycle_takes_the_place_of_its_own_for_one_call() -> None:
+    network, batch = make(), window()
+    expected, other = network(batch), Cycle(SERIES + 1, 5)
+    other.begin_at(torch.randn(SERIES + 1, 5, generator=torch.Generator().manual_seed(4)))
+    twin = copy.deepcopy(network)
+    twin.cycle.begin_at(other.profile[:SERIES])
+    assert torch.equal(network(batch, other), twin(batch))
+    assert not torch.equal(twin(batch), expected)
+    assert torch.equal(network(batch), expected)
 
 
 def test_a_whole_cycle_later_is_the_same_and_a_part_of_one_is_not() -> None:

@@ -6,6 +6,8 @@ Everything here sees one row per sample, a sample being one window of one series
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -130,17 +132,33 @@ class PatchEmbedding(nn.Module):
 class Dropout(nn.Dropout):
     """`nn.Dropout`, its random numbers drawn four at a time on a CPU, where one by one they take a tenth of a step.
 
-    The probability is rounded to 16 bits, and what is kept is scaled by the rounded one.
+    The probability is rounded to 16 bits, and what is kept is scaled by the rounded one. Elsewhere it is `nn.Dropout`,
+    whose numbers are those of the device's own generator.
     """
+
+    generator: torch.Generator | None = None  # on a CPU; torch's own if None
 
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type != "cpu" or not self.training or self.p == 0:
             return super().forward(x)
         dropped = min(round(self.p * 2**16), 2**16 - 1)
-        draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=self.generator)
         kept = torch.empty_like(x, memory_format=torch.contiguous_format)
         torch.ge(draws.view(torch.int16)[: x.numel()].view(x.shape), dropped - 2**15, out=kept)
         return x * kept.mul_(2**16 / (2**16 - dropped))
+
+
+@contextmanager
+def dropout_from(generator: torch.Generator, network: nn.Module) -> Iterator[None]:
+    """Let the network's dropout draw from `generator` within the block, where it computes on a CPU."""
+    layers = [module for module in network.modules() if isinstance(module, Dropout)]
+    for layer in layers:
+        layer.generator = generator
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.generator = None
 
 
 class FlattenHead(nn.Module):

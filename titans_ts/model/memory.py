@@ -87,7 +87,7 @@ class NeuralMemory(nn.Module):
         )
         with torch.no_grad():
             alpha, eta, theta = self.project_gates.bias.view(3, self.n_heads)
-            alpha.fill_(torch.logit(torch.tensor(INITIAL_ALPHA)).item())
+            alpha.fill_(torch.logit(torch.tensor(INITIAL_ALPHA, dtype=torch.float32)).item())
             eta.zero_()
             theta.zero_()
             self.project_gates.weight.mul_(0.1)  # near their bias at first, so that alpha starts low for every token

@@ -43,7 +43,7 @@ class Attention(nn.Module):
 
     def _rotate(self, x: Tensor) -> Tensor:
         half = x.shape[-1] // 2
-        rate = self.BASE ** (-torch.arange(half, device=x.device) / half)
+        rate = self.BASE ** (-torch.arange(half, dtype=torch.float32, device=x.device) / half)
         angle = torch.arange(x.shape[-2], device=x.device).unsqueeze(-1) * rate  # (tokens, half)
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         left, right = x.chunk(2, dim=-1)

@@ -84,13 +84,15 @@ class SimbaForecaster(nn.Module):
         """The device of the weights."""
         return self.persistent.device
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: Batch, cycle: Cycle | None = None) -> Tensor:
         """Forecast the steps after each window.
 
         Parameters
         ----------
         batch : Batch
             Its future is not read.
+        cycle : Cycle, optional
+            The seasonal profiles of the network's series and of others after them; its own if None.
 
         Returns
         -------
@@ -101,13 +103,13 @@ class SimbaForecaster(nn.Module):
         ValueError
             If the past has another lookback, `series` another shape, or `cross_series` is missing where it is needed.
         """
-        seen = self.normalised(batch)
+        seen = self.normalised(batch, cycle)
         ahead = seen.ahead if isinstance(seen.ahead, float) else seen.ahead.unsqueeze(-1)
         return self.norm.inverse(self.forecast_normalised(seen), seen.stats) + ahead
 
-    def normalised(self, batch: Batch) -> NormalisedBatch:
-        """A batch as the network's paths read it, minus seasonal profile and window mean."""
-        config, past = self.config, batch.past
+    def normalised(self, batch: Batch, cycle: Cycle | None = None) -> NormalisedBatch:
+        """A batch as the network's paths read it, minus window mean and seasonal profile, that of `cycle` if given."""
+        config, past, cycle = self.config, batch.past, self.cycle if cycle is None else cycle
         if past.ndim != 2 or past.shape[1] != config.lookback:
             raise ValueError(f"`past` must have shape (samples, {config.lookback}), got {tuple(past.shape)}.")
         for name in ("time_index", "series"):
@@ -115,8 +117,8 @@ class SimbaForecaster(nn.Module):
             if shape != past.shape[:1]:
                 raise ValueError(f"`{name}` must have shape (samples,) = ({len(past)},), got {tuple(shape)}.")
         ahead: Tensor | float = 0.0
-        if self.cycle is not None:
-            profile = self.cycle(batch.series, batch.time_index, config.lookback + config.horizon)
+        if cycle is not None:
+            profile = cycle(batch.series, batch.time_index, config.lookback + config.horizon)
             past, ahead = past - profile[:, : config.lookback], profile[:, config.lookback :]
         if self.cross_series is not None:
             ahead = ahead + self.cross_series(self.cross_series_inputs(batch), batch.series)

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from titans_ts.devices import seeded
+from titans_ts.devices import isolated, seeded_gpu
 from titans_ts.model import Batch, SimbaForecaster
+from titans_ts.model.layers import dropout_from
 from titans_ts.windows.windows import Windows
 
 from .config import TrainConfig
@@ -64,6 +65,10 @@ def fit_network(
 
     Notes
     -----
+    Modes of torch that the caller has set do not count, and its random numbers go on as if nothing had been: batches
+    and, on a CPU, dropout are drawn from generators of this training alone. On a GPU dropout is drawn from the
+    device's own, which then goes on as it was; see `seeded_gpu`.
+
     Under torchrun all processes train one network. Each must be given the same windows, takes its share of every batch,
     and comes to the same gradients, to rounding, as one process would; dropout alone is drawn differently. They begin
     with the weights of rank 0, make the same evaluations, stop at the same one, and end with the same weights and
@@ -76,7 +81,7 @@ def fit_network(
                 f"`network` must have `n_outputs` = {LOSSES[name].n_outputs}, which the loss {name!r} needs, got "
                 f"{network.config.n_outputs}."
             )
-    with process_group(train.device, "fit") as ranks:
+    with isolated(), process_group(train.device, "fit") as ranks:
         if ranks.world == 1:
             return _fit(network, train, validation, config, on_evaluation, ranks)
         config = replace(config, cuda_graph=False)
@@ -126,7 +131,8 @@ def _fit(
         if on_evaluation is not None:
             on_evaluation(found)
 
-    with seeded(ranks.seed(config.random_state), train.device):
+    seed = ranks.seed(config.random_state)
+    with seeded_gpu(seed, train.device), dropout_from(torch.Generator().manual_seed(seed), network):
         generator = torch.Generator().manual_seed(config.random_state)
         evaluated(0.0, 0, torch.tensor(math.nan))
         progress = _Progress(total, config.verbose if ranks.rank == 0 else 0)
@@ -221,7 +227,7 @@ def _optimizer(network: SimbaForecaster, config: TrainConfig) -> torch.optim.Ada
         return {
             "params": parameters,
             "weight_decay": decay,
-            "lr": torch.tensor(rate, device=device) if graphed else rate,
+            "lr": torch.tensor(rate, dtype=torch.float32, device=device) if graphed else rate,
         }
 
     groups = [group(decayed, config.weight_decay), group(others, 0.0), group(initialised, 0.0, config.initialised_rate)]
