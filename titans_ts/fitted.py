@@ -137,7 +137,7 @@ class FittedModel:
         steps = int((ahead + data.lengths).max())
         forecast = self.forecast(steps, self.panel.take(series), series)[..., 0]
         step = data.row_in_series + np.repeat(ahead, data.lengths)
-        errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(self.scaler.std[series], data.lengths)
+        errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(self.scaler.scale[series], data.lengths)
         squared: np.ndarray = errors**2
         return squared if data.observed is None else squared[data.observed]
 

@@ -1,7 +1,8 @@
 """The closed-form initialisation: a strong linear forecast before the first gradient step.
 
-The linear path is least squares on the training windows, the ridge and whether to take the training profile away chosen
-on the validation windows. Both need only second moments, so a window is read once.
+The linear path is least squares on the training windows. The ridge, the ends of a window that it reads, whether windows
+are scaled and whether the training profile is taken away are chosen on the validation windows, by `relative_error`,
+which no single series can decide. All of it needs second moments alone, so a window is read once.
 
 Source: RLinear and DLinear (Li et al., 2023; Zeng et al., 2023) show how far a linear map goes; CycleNet (Lin et al.,
 2024) what a cycle adds; Bates and Granger (1969) what the mean of two forecasts does, Hansen (2008) that of
@@ -24,12 +25,16 @@ from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.model.linear import CrossSeriesPath
 from titans_ts.windows.windows import Run, Windows
 
-from .evaluate import evaluate
+from .evaluate import loss_by_series
 from .moments import Moments, moments_of_batches, moments_of_runs
+from .relative import naive_errors, relative_error
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_PER_SERIES_WINDOWS = 2**18  # the same in all, for per-series weights
+# Evenly spaced series, and numbers in their moments, by which a common path is chosen where there are more.
+MOST_SCORED, MOST_SCORED_NUMBERS = 1000, 2**26
+MOST_QUADRATIC = 2**24  # numbers of the quadratic forms of series that are held at once
 # How much weights that read the window mean count beside those that do not: for the next step, and far ahead.
 WINDOW_MEAN_SHARES = 0.5, 0.75
 WINDOW_MEAN_LOOKBACKS = 3.5  # in so many the share covers all but 1/e of its way from the next step to far ahead
@@ -40,8 +45,31 @@ INITIALISED = ("cycle", "linear", "cross_series")  # the parts of a network that
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
+class _Scoring(NamedTuple):
+    """What chooses between paths: moments of the validation windows of each series, and its naive error."""
+
+    moments: Moments
+    naive: Tensor  # (n_series,)
+
+    def since(self, unread: int) -> _Scoring:
+        """The same of all inputs but the first `unread`."""
+        return self._replace(moments=self.moments.since(unread))
+
+    def first(self, inputs: int) -> _Scoring:
+        """The same of the first `inputs`."""
+        return self._replace(moments=self.moments.first(inputs))
+
+    def scaled(self, by: Tensor) -> _Scoring:
+        """The same of inputs that are multiplied `by` (inputs, 1)."""
+        return self._replace(moments=self.moments.scaled(by))
+
+    def error(self, weight: Tensor) -> float:
+        """The relative error of y = x weight, common or of each series."""
+        return relative_error(self.moments.errors(weight), self.naive).item()
+
+
 class _Solution(NamedTuple):
-    """A linear path, and its mean squared error on the validation windows."""
+    """A linear path, and its relative error on the validation windows."""
 
     error: float
     weight: Tensor  # (lookback, horizon)
@@ -87,21 +115,24 @@ def initialise(
     Only windows without a row to forecast that was filled in count; where there is none, the linear path begins at the
     window mean or at the last value, whichever agrees better with the rows that were observed.
 
-    Returns the mean squared error on the validation windows, or on the training windows where there are none; NaN
-    for a network without a linear path.
+    Returns the relative error on the validation windows, or on the training windows where there are none; NaN for a
+    network without a linear path.
     """
     if network.cycle is not None and profile is not None:
         network.cycle.begin_at(profile)
     if network.linear is None:
         return float("nan")
-    observed = train.without_filled
+    config, observed = network.config, train.without_filled
     if observed is None:
         return _initialise_at_anchor(network, network.linear.weight, train if validation is None else validation)
     train, validation = observed, None if validation is None else validation.without_filled
-    found = _solve(network, train, validation)
+    naive = naive_errors(train if validation is None else validation, most=MOST_WINDOWS)
+    if config.linear_per_series:  # series without windows are among the weights
+        naive = pad(naive, (0, config.n_series - len(naive)), value=math.nan)
+    found = _solve(network, train, validation, naive)
     if network.cycle is not None and profile is not None:
         network.cycle.begin_at(None)
-        without = _solve(network, train, validation)
+        without = _solve(network, train, validation, naive)
         if without.error < found.error:
             found = without
         else:
@@ -111,23 +142,24 @@ def initialise(
         network.linear.per_series.copy_(found.per_series)
     if network.cross_series is None:
         return found.error
-    error, weight = _solve_cross_series(network, network.cross_series, train, validation)
+    error, weight = _solve_cross_series(network, network.cross_series, train, validation, naive)
     network.cross_series.weight.copy_(weight)
     return error
 
 
 def _initialise_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Windows) -> float:
     """The linear path, its `weight`, at the window mean, or at the last value if nearer; the error on `windows`."""
-    errors = []
+    naive, errors = naive_errors(windows, most=MOST_WINDOWS), []
     weight.zero_()
     for last in (1.0, 0.0):
         weight[-1] = last
-        errors.append(evaluate(network, windows, most=MOST_WINDOWS))
+        totals, counts = loss_by_series(network, windows, most=MOST_WINDOWS)
+        errors.append(relative_error(totals / counts, naive).item())
     weight[-1] = float(errors[0] < errors[1])
     return min(errors)
 
 
-def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None) -> _Solution:
+def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None, naive: Tensor) -> _Solution:
     """The linear path with the least validation error: the mean of those that read a window's whole, its last half, ...
 
     The validation windows choose how many, for the common path and for the per-series ones. Such a mean fits the
@@ -137,17 +169,32 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None)
     config, lookback = network.config, network.config.lookback
     # A ridge shrinks all weights alike, so the inputs carry what is expected of theirs.
     expected = _expected_weights(config, LAG_DECAY if validation is not None else 0.0, train.device)
-    moments = _linear_moments(network, train, normalised=True).scaled(expected)
-    scoring = _linear_moments(network, train if validation is None else validation, normalised=False).scaled(expected)
-    ridges, parts = (RIDGES, PARTS) if validation is not None else ((RIDGE_UNVALIDATED,), 1)
-    unread = [lookback - (lookback >> i) for i in range(parts) if i == 0 or lookback >> i > 1]
+    parts = (
+        torch.arange(config.n_series) if config.linear_per_series else torch.zeros(train.n_series, dtype=torch.int64)
+    )
+    moments = _linear_moments(network, train, parts, normalised=True).scaled(expected)
+    scored = parts if config.linear_per_series else _scored_series(config, len(naive))
+    scoring = _Scoring(
+        _linear_moments(network, train if validation is None else validation, scored, normalised=False),
+        naive if config.linear_per_series else naive[scored >= 0],
+    ).scaled(expected)
+    ridges, ends = (RIDGES, PARTS) if validation is not None else ((RIDGE_UNVALIDATED,), 1)
+    unread = [lookback - (lookback >> i) for i in range(ends) if i == 0 or lookback >> i > 1]
     solved = [_solve_part(config, moments.since(n), scoring.since(n), len(train), ridges) for n in unread]
-    error, weight = _best_mean([common for common, _ in solved], scoring.pooled(lookback))
+    error, weight = _best_mean([common for common, _ in solved], scoring.first(lookback))
     if not config.linear_per_series:
         return _Solution(error, weight * expected, None)
     error, each = _best_mean([weights for _, weights in solved if weights is not None], scoring)
     added = each - _with_window_mean(weight, config)
     return _Solution(error, weight * expected[:lookback], added * expected)
+
+
+def _scored_series(config: ModelConfig, n_series: int) -> Tensor:
+    """The part that each series' moments are kept in, -1 for one that does not choose: evenly spaced ones do."""
+    most = max(1, min(MOST_SCORED, MOST_SCORED_NUMBERS // (config.lookback * (config.lookback + config.horizon))))
+    parts, stride = torch.full((n_series,), -1), -(-n_series // most)
+    parts[::stride] = torch.arange(len(parts[::stride]))
+    return parts
 
 
 def _expected_weights(config: ModelConfig, decay: float, device: torch.device) -> Tensor:
@@ -159,7 +206,7 @@ def _expected_weights(config: ModelConfig, decay: float, device: torch.device) -
     return pad(lag**-decay, (0, int(config.linear_window_mean)), value=1.0).unsqueeze(1)
 
 
-def _best_mean(paths: list[Tensor], scoring: Moments) -> tuple[float, Tensor]:
+def _best_mean(paths: list[Tensor], scoring: _Scoring) -> tuple[float, Tensor]:
     """The least error by `scoring` of the mean of the first path, the first two, ..., and that mean.
 
     Each path reads the last of the inputs that the first one reads.
@@ -175,7 +222,7 @@ def _best_mean(paths: list[Tensor], scoring: Moments) -> tuple[float, Tensor]:
 
 
 def _solve_part(
-    config: ModelConfig, moments: Moments, scoring: Moments, n_windows: int, ridges: Sequence[float]
+    config: ModelConfig, moments: Moments, scoring: _Scoring, n_windows: int, ridges: Sequence[float]
 ) -> tuple[Tensor, Tensor | None]:
     """The common path and the per-series ones, from the moments of what they read.
 
@@ -188,17 +235,17 @@ def _solve_part(
     the surer the further ahead.
     """
     steps = moments.xx.shape[-1] - config.linear_window_mean
-    pooled, pooled_scoring = moments.pooled(steps), scoring.pooled(steps)
+    pooled, without_mean = moments.pooled(steps), scoring.first(steps)
     anchors = [torch.zeros_like(pooled.xy)]
     if n_windows < steps:
         anchors.append(torch.zeros_like(pooled.xy))
         anchors[1][-1] = 1
-    found = [(*_ridge_regression(pooled, pooled_scoring, anchor, ridges), anchor) for anchor in anchors]
+    found = [(*_ridge_regression(pooled, without_mean, anchor, ridges), anchor) for anchor in anchors]
     _, away, anchor = min(found, key=lambda candidate: candidate[0])
     weight = anchor + away
     if not config.linear_per_series:
         return weight, None
-    _, added = _ridge_regression(moments.first(steps), scoring.first(steps), weight, ridges)
+    _, added = _ridge_regression(moments.first(steps), without_mean, weight, ridges)
     if not config.linear_window_mean:
         return weight, weight + added
     anchor = _with_window_mean(weight, config)
@@ -220,31 +267,50 @@ def _with_window_mean(weight: Tensor, config: ModelConfig) -> Tensor:
 
 
 def _ridge_regression(
-    moments: Moments, scoring: Moments, anchor: Tensor, ridges: Sequence[float]
+    moments: Moments, scoring: _Scoring, anchor: Tensor, ridges: Sequence[float]
 ) -> tuple[float, Tensor]:
     """Least squares shrunk towards `anchor`, with the ridge that errs least by `scoring`.
 
-    Returns that error, and how far from the anchor the weights then are.
+    `moments` are of all series as one, or of each. Returns that error, and the weights' distance from the anchor.
     """
     values, vectors = torch.linalg.eigh(moments.xx)
     values = values.clamp(min=0)
     scale = values.mean(-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
     target = vectors.mT @ (moments.xy - moments.xx @ anchor)
-    # In the eigenvectors' basis a ridge multiplies each row of the target, so its error is a quadratic form of those.
-    linear = (target * (vectors.mT @ (scoring.xy - scoring.xx @ anchor))).sum(-1)
-    quadratic = (target @ target.mT) * (vectors.mT @ scoring.xx @ vectors)
-    best, kept, at_anchor = math.inf, torch.zeros_like(values), scoring.error(anchor)
-    for ridge in ridges:
-        shares = 1 / (values + ridge * scale)
-        gain = 2 * (linear * shares).sum() - (shares.unsqueeze(-2) @ quadratic @ shares.unsqueeze(-1)).sum()
-        error = at_anchor - gain.item() / scoring.n
-        if error < best:
-            best, kept = error, shares
-    return best, vectors @ (target * kept.unsqueeze(-1))
+    shares = torch.stack([1 / (values + ridge * scale) for ridge in ridges], dim=-2)  # (..., ridges, inputs)
+    errors = scoring.moments.errors(anchor).unsqueeze(-1) - _gains(scoring.moments, anchor, vectors, target, shares)
+    relative = relative_error(errors.mT, scoring.naive)  # (ridges,)
+    best = int(relative.nan_to_num(math.inf).argmin())
+    return relative[best].item(), vectors @ (target * shares[..., best, :].unsqueeze(-1))
+
+
+def _gains(scoring: Moments, anchor: Tensor, vectors: Tensor, target: Tensor, shares: Tensor) -> Tensor:
+    """How much less than the anchor's each series' error is with each ridge: (n_series, ridges).
+
+    In the eigenvectors' basis a ridge multiplies each row of the target, so that an error is a quadratic form of the
+    `shares` (..., ridges, inputs) that it leaves. Vectors, target and shares are common, or of each series.
+    """
+    inputs, n_series = target.shape[-2], len(scoring.n)
+    common = target @ target.mT if target.ndim == 2 else None
+    gains = []
+    for first in range(0, n_series, max(1, MOST_QUADRATIC // inputs**2)):
+        part = slice(first, first + max(1, MOST_QUADRATIC // inputs**2))
+
+        def of_part(x: Tensor, ndim: int, part: slice = part) -> Tensor:
+            return x[part] if x.ndim == ndim and len(x) > 1 else x
+
+        xx, basis = of_part(scoring.xx, 3), of_part(vectors, 3)
+        away, share = of_part(target, 3), of_part(shares, 3)
+        left = scoring.xy[part] - xx @ of_part(anchor, 3)
+        linear = (away * (basis.mT @ left)).sum(-1, keepdim=True)  # (series, inputs, 1)
+        quadratic = (away @ away.mT if common is None else common) * (basis.mT @ xx @ basis)
+        gain = 2 * share @ linear - ((share @ quadratic) * share).sum(-1, keepdim=True)
+        gains.append(gain.squeeze(-1) / scoring.n[part].unsqueeze(-1))
+    return torch.cat(gains)
 
 
 def _solve_cross_series(
-    network: SimbaForecaster, path: CrossSeriesPath, train: Windows, validation: Windows | None
+    network: SimbaForecaster, path: CrossSeriesPath, train: Windows, validation: Windows | None, naive: Tensor
 ) -> tuple[float, Tensor]:
     """The error, and the weights (n_series, inputs, horizon) of what all series say about what is left of each.
 
@@ -264,22 +330,22 @@ def _solve_cross_series(
         return network.cross_series_inputs(batch), left * seen.stats.std, batch.series
 
     moments = moments_of_batches(train, most, shape, read, aligned)
-    scoring = moments if validation is None else moments_of_batches(validation, most, shape, read, aligned)
+    scored = moments if validation is None else moments_of_batches(validation, most, shape, read, aligned)
     scale = moments.xx.sum(0).diagonal().sqrt()
     scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
-    moments, scoring = moments.scaled(1 / scale), scoring.scaled(1 / scale)
+    moments, scoring = moments.scaled(1 / scale), _Scoring(scored.scaled(1 / scale), naive)
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
-    if aligned:
-        moments, scoring = moments.as_outputs(), scoring.as_outputs()
     error, weight = _ridge_regression(moments, scoring, torch.zeros_like(moments.xy), ridges)
-    if aligned:
-        weight = weight.unflatten(1, (config.n_series, -1)).transpose(0, 1)
     return error, weight / scale
 
 
-def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool) -> Moments:
-    """Moments of what the linear path reads and is to forecast, over each window's scale or in the data's."""
+def _linear_moments(network: SimbaForecaster, windows: Windows, parts: Tensor, normalised: bool) -> Moments:
+    """Moments of what the linear path reads and is to forecast, over each window's scale or in the data's.
+
+    `parts` (n_series,) says which series' moments are added up, -1 for a series that is left out.
+    """
     config = network.config
+    part_of = parts.to(windows.device)
 
     def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         seen = network.normalised(batch)
@@ -288,18 +354,18 @@ def _linear_moments(network: SimbaForecaster, windows: Windows, normalised: bool
             x = network.linear.per_series_inputs(x, seen.window_mean)
         if not normalised:
             x, y = x * seen.stats.std, y * seen.stats.std
-        return x, y, batch.series if config.linear_per_series else torch.zeros_like(batch.series)
+        return x, y, part_of[batch.series]
 
-    parts, inputs, most = 1, config.lookback, MOST_WINDOWS
+    n_parts, inputs, most = int(parts.max()) + 1, config.lookback, MOST_WINDOWS
     if config.linear_per_series:
-        parts, most = config.n_series, MOST_PER_SERIES_WINDOWS
+        most = MOST_PER_SERIES_WINDOWS
         inputs += config.linear_window_mean
     runs = None if config.scale_windows else windows.runs
-    if runs and RUN * len(runs) + parts * (config.lookback + config.horizon) < min(len(windows), most):
+    if runs and RUN * len(runs) + n_parts * (config.lookback + config.horizon) < min(len(windows), most):
         runs = [run._replace(values=_minus_profile(network, run)) for run in runs]
-        part = torch.tensor([run.series if config.linear_per_series else 0 for run in runs])
-        return moments_of_runs(runs, part, parts, config.lookback, config.horizon, config.linear_window_mean)
-    return moments_of_batches(windows, most, (parts, inputs, config.horizon), read)
+        of_run = parts[torch.tensor([run.series for run in runs])]
+        return moments_of_runs(runs, of_run, n_parts, config.lookback, config.horizon, config.linear_window_mean)
+    return moments_of_batches(windows, most, (n_parts, inputs, config.horizon), read)
 
 
 def _minus_profile(network: SimbaForecaster, run: Run) -> Tensor:
