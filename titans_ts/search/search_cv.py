@@ -21,7 +21,7 @@ import optuna
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.exceptions import UpdateFinishedTrialError
+from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.storages import InMemoryStorage
 from optuna.study import Study
@@ -37,7 +37,8 @@ from titans_ts.training.losses import LOSSES
 
 from .sampler import SeededSampler
 from .storage import REASON, begun, give_up_lost, open_storage
-from .trial import PARAMETERS, Objective, Surplus
+from .terms import agree, study_terms
+from .trial import PARAMETERS, Objective, Space, Surplus, is_within
 
 Callback = Callable[[Study, FrozenTrial], None]
 
@@ -84,7 +85,8 @@ class TitansSearchCV(BaseEstimator):
         of each fit too.
     storage : path, str or optuna storage, optional
         In memory if None. A file is a journal, or SQLite where it ends in .db, .sqlite or .sqlite3; anything with
-        "://" is a database's URL. A study that is there already goes on.
+        "://" is a database's URL. A study that is there already goes on, with more trials if `n_trials` has grown; it
+        must have been begun with the same space, data, scoring, windows and parameters of `estimator`.
     study_name : str, optional
         "titans_ts" if None.
     sampler, pruner : optuna sampler and pruner, optional
@@ -105,6 +107,7 @@ class TitansSearchCV(BaseEstimator):
     study_ : optuna.Study
         A failed trial's reason is in its user attribute "reason".
     best_params_ : dict
+        Of the trials within the space.
     best_score_ : float
         Its validation error.
     best_estimator_ : TitansForecaster
@@ -178,7 +181,8 @@ class TitansSearchCV(BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            Naming the parameter that is wrong.
+            Naming the parameter that is wrong, or what the study in `storage` was begun with and is now another; the
+            study is left as it is.
         RuntimeError
             If no trial completed: lists the reasons. If torchrun started this process.
         """
@@ -196,21 +200,22 @@ class TitansSearchCV(BaseEstimator):
             storage = self.storage
             if jobs > 1 and storage is None:  # which only this process can see
                 storage = Path(stack.enter_context(TemporaryDirectory()), "journal")
-            study = self._study(storage, seed)
             space = default_space() if self.space is None else self.space
+            terms = study_terms(self.estimator, df, space, self.scoring, self.n_windows)
+            study = self._study(storage, seed, terms)
             objective = Objective(self.estimator, df, space, self.scoring, self.n_trials, self.n_windows, seed)
             try:
                 if jobs == 1:
                     _work(study, objective, self.n_trials, deadline, self.catch, callbacks)
                 else:
-                    self._work_together(jobs, devices, storage, seed, objective, deadline, callbacks)
+                    self._work_together(jobs, devices, storage, seed, terms, objective, deadline, callbacks)
             except KeyboardInterrupt:
                 if not _completed(study):
                     raise
                 warnings.warn("The search was interrupted; what it found is kept.", stacklevel=2)
             if jobs > 1 and self.storage is None:
                 study = _in_memory(study, storage)
-        self._keep(study, df, seed)
+        self._keep(study, space, df, seed)
         return self
 
     def predict(self, h: Any = None, df: Any = None, **options: Any) -> Any:
@@ -256,25 +261,19 @@ class TitansSearchCV(BaseEstimator):
                     "is CategoricalDistribution([...])."
                 )
 
-    def _study(self, storage: Any, seed: int) -> Study:
-        """The study made or joined."""
-        study = optuna.create_study(
+    def _study(self, storage: Any, seed: int, terms: dict[str, str]) -> Study:
+        """The study made, or joined where it has the same terms."""
+        how: dict[str, Any] = dict(
             storage=open_storage(storage),
             sampler=SeededSampler(seed) if self.sampler is None else self.sampler,
             pruner=MedianPruner(n_startup_trials=5) if self.pruner is None else self.pruner,
             study_name=self.study_name or STUDY,
-            direction="minimize",
-            load_if_exists=True,
         )
-        asked = {"scoring": self.scoring, "n_windows": self.n_windows}
-        for name, value in asked.items():
-            found = study.user_attrs.get(name, value)
-            if found != value:
-                raise ValueError(
-                    f"study {study.study_name!r} was begun with {name}={found!r}, and its scores cannot be compared "
-                    f"with those of {name}={value!r}; give another `study_name`."
-                )
-            study.set_user_attr(name, value)
+        try:
+            study, is_new = optuna.create_study(**how, direction="minimize"), True
+        except DuplicatedStudyError:
+            study, is_new = optuna.load_study(**how), False
+        agree(study, terms, is_new)
         if self.sampler is not None and study.get_trials(deepcopy=False):
             study.sampler.reseed_rng()  # or it would draw again what it drew
         return study
@@ -285,19 +284,20 @@ class TitansSearchCV(BaseEstimator):
         devices: list[str | None],
         storage: Any,
         seed: int,
+        terms: dict[str, str],
         objective: Objective,
         deadline: float,
         callbacks: Iterable[Callback],
     ) -> None:
         left = deadline - time.monotonic()
         Parallel(n_jobs=jobs, backend="loky")(
-            delayed(_join)(self, storage, seed, objective, device, left, list(callbacks)) for device in devices
+            delayed(_join)(self, storage, seed, terms, objective, device, left, list(callbacks)) for device in devices
         )
 
-    def _keep(self, study: Study, df: Any, seed: int) -> None:
-        completed = _completed(study)
+    def _keep(self, study: Study, space: Space, df: Any, seed: int) -> None:
+        completed = [trial for trial in _completed(study) if is_within(space, trial)]
         if not completed:
-            raise RuntimeError(_why_none(study))
+            raise RuntimeError(_why_none(study, len(_completed(study))))
         best = min(completed, key=_value)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -346,13 +346,14 @@ def _join(
     search: TitansSearchCV,
     storage: Any,
     seed: int,
+    terms: dict[str, str],
     objective: Objective,
     device: str | None,
     left: float,
     callbacks: list[Callback],
 ) -> None:
     """The work of one process of several."""
-    study = search._study(storage, seed)
+    study = search._study(storage, seed, terms)
     if search.sampler is not None:  # each process's copy would draw what the others draw
         study.sampler.reseed_rng()
     if device is not None:
@@ -379,16 +380,19 @@ def _value(trial: FrozenTrial) -> float:
     return float(value)
 
 
-def _why_none(study: Study) -> str:
+def _why_none(study: Study, outside: int) -> str:
     trials = study.get_trials(deepcopy=False)
     reasons = Counter(trial.user_attrs.get(REASON, "") for trial in trials if trial.state == TrialState.FAIL)
     reasons.pop("", None)
     pruned = sum(trial.state == TrialState.PRUNED for trial in trials)
     if not trials:
         return "no trial was begun; raise `timeout`."
+    beyond = f", {outside} outside the space" * bool(outside)
     listed = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(REASONS))
     more = f"; and {len(reasons) - REASONS} other reasons" if len(reasons) > REASONS else ""
-    return f"none of the {len(trials)} trials completed ({pruned} pruned). Reasons: {listed or 'unknown'}{more}."
+    return (
+        f"none of the {len(trials)} trials completed ({pruned} pruned{beyond}). Reasons: {listed or 'unknown'}{more}."
+    )
 
 
 def _in_memory(study: Study, path: Path) -> Study:

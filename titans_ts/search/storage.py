@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 import uuid
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import optuna
@@ -29,6 +32,7 @@ PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before a database is asked again
 RETRIES = 3  # for a trial on a database whose worker is gone
 WORKER, SEEN, REASON = "worker", "seen", "reason"  # user attributes of a trial
 
+_filters = threading.RLock()
 _TOKEN = uuid.uuid4().hex  # a process that has another one's number is not that process
 
 
@@ -79,8 +83,7 @@ def _database(url: str) -> RDBStorage:
 
 def _connected(url: str) -> RDBStorage:
     engine = {"connect_args": {"timeout": GRACE}} if url.startswith("sqlite") else {"pool_pre_ping": True}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
+    with _experimental():
         retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)
 
         def again(study: Study, trial: FrozenTrial) -> None:
@@ -94,6 +97,17 @@ def _connected(url: str) -> RDBStorage:
             grace_period=GRACE,
             heartbeat_stale_trial_callback=again,
         )
+
+
+@contextmanager
+def _experimental() -> Iterator[None]:
+    """Let what Optuna calls experimental be used without its warning.
+
+    The filters are the process's: of two threads that changed them at once, one would leave behind what the other set.
+    """
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield
 
 
 def sign(trial: Trial) -> None:
@@ -112,8 +126,7 @@ def give_up_lost(study: Study) -> list[int]:
     On this machine a worker is gone with its process, on another one after an hour without a report. On a database
     Optuna's heartbeat tells sooner, and has the trial tried again.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
+    with _experimental():
         optuna.storages.fail_stale_trials(study)
     lost = [trial.number for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]) if _is_lost(trial)]
     for number in lost:

@@ -11,12 +11,13 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 from sklearn.base import clone
 
 from titans_ts.arguments import check_integer
 from titans_ts.defaults import defaults_for, shorten
 from titans_ts.forecaster import TitansForecaster
+from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 from titans_ts.training.history import Evaluation
 from titans_ts.windows.splits import backtest_folds
@@ -109,6 +110,30 @@ class Objective:
         return parameters
 
 
+def read(forecaster: TitansForecaster, df: Any, missing: str | None = None) -> Panel:
+    """The table as the forecaster's `fit` would read it, but for `missing` where that is given."""
+    columns = {name: getattr(forecaster, name) for name in ("id_col", "time_col", "target_col")}
+    return read_table(df, freq=forecaster.freq, missing=missing or forecaster.missing, **columns)
+
+
+def is_within(space: Space, trial: FrozenTrial) -> bool:
+    """Whether a trial's parameters are of the space: one that was enqueued or added by hand may have others."""
+    if PARAMETERS not in trial.user_attrs:
+        return False
+    if callable(space):
+        return True
+    parameters = trial.user_attrs[PARAMETERS]
+    return parameters.keys() == space.keys() and all(_lies_in(where, parameters[name]) for name, where in space.items())
+
+
+def _lies_in(where: BaseDistribution, value: Any) -> bool:
+    if isinstance(where, CategoricalDistribution):
+        return value in where.choices
+    if isinstance(where, (IntDistribution, FloatDistribution)) and isinstance(value, (int, float)):
+        return where.low <= value <= where.high
+    return False
+
+
 class _Watch:
     """Report each epoch's best error so far, with those of the windows before, and stop where it is hopeless."""
 
@@ -141,8 +166,7 @@ def _tables(forecaster: TitansForecaster, df: Any, n_windows: int) -> list[Any]:
     """The tables to fit on, so that validation rows are the last block, the one before it, ..."""
     if n_windows == 1:
         return [df]
-    columns = {name: getattr(forecaster, name) for name in ("id_col", "time_col", "target_col")}
-    panel = read_table(df, freq=forecaster.freq, missing=forecaster.missing, **columns)
+    panel = read(forecaster, df)
     defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
     for name in ("horizon", "lookback"):  # those of the whole table, in each of its parts
         if getattr(forecaster, name) is None:
