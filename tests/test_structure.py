@@ -20,8 +20,8 @@ ROOMS = {
     "arguments": {"tables"},
     "defaults": {"tables"},
     "packing": {"tables"},
-    "predict": {"training", "windows", "tables", "model"},
-    "fitted": {"predict", "training", "windows", "tables", "model"},
+    "predict": {"training", "windows", "tables", "model", "devices"},
+    "fitted": {"predict", "training", "windows", "tables", "model", "devices"},
     "saving": {"fitted", "packing", "training", "windows", "tables", "model", "devices"},
     "forecaster": {
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),

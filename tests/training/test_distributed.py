@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr
 from datetime import timedelta
 from functools import cache
@@ -426,6 +427,26 @@ def test_a_killed_process_ends_the_other_with_a_message(fits: tuple[list[dict[st
 def test_a_silent_process_is_not_waited_for_without_end(found: list[dict[str, Any]]) -> None:
     assert found[0]["silent"] == [LOST.format(rank=0, other=1)]
     assert found[1]["silent"] == [LOST.format(rank=1, other=0)]  # which had given up when it came back
+
+
+def test_two_threads_of_one_process_do_not_talk_to_the_others_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(dist, "get_backend", lambda: "gloo")
+
+    def world() -> int:
+        with process_group(CPU, "fit") as ranks:
+            return ranks.world
+
+    with ThreadPoolExecutor(1) as other:
+        with process_group(CPU, "fit"):
+            assert world() == 2  # a part of the same work
+            with pytest.raises(RuntimeError, match="`fit` must be called by one thread at a time where several"):
+                other.submit(world).result()
+        assert other.submit(world).result() == 2
 
 
 def test_a_group_for_gpus_alone_is_refused_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

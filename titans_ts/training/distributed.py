@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ ROUNDING = 1e-6  # relative, between the same sums taken on different machines
 _T = TypeVar("_T")
 _CPU = torch.device("cpu")
 _joins = itertools.count()
+_talking = threading.RLock()  # held by the thread that talks to the other processes
 
 
 @contextmanager
@@ -59,21 +61,37 @@ def process_group(device: torch.device, what: str) -> Iterator[Ranks]:
     Raises
     ------
     RuntimeError
-        If not all processes come within `TIMEOUT`.
+        If not all processes come within `TIMEOUT`, or if another thread of this one talks to them: a process has one
+        group, whose messages two threads would mix up.
     ValueError
         If the caller's process group cannot carry tensors of `device`.
     """
-    if dist.is_available() and dist.is_initialized():
-        if dist.get_backend() == dist.Backend.NCCL and device.type != "cuda":
-            raise ValueError(
-                f"the process group must carry tensors of the device {str(device)!r}, but NCCL carries those of GPUs "
-                "alone. Initialise it with the backend 'gloo'."
-            )
-        world = dist.get_world_size()
-        yield Ranks(dist.get_rank(), world, device) if world > 1 else ALONE
-        return
-    if not under_torchrun():
+    initialised = dist.is_available() and dist.is_initialized()
+    if initialised and dist.get_backend() == dist.Backend.NCCL and device.type != "cuda":
+        raise ValueError(
+            f"the process group must carry tensors of the device {str(device)!r}, but NCCL carries those of GPUs "
+            "alone. Initialise it with the backend 'gloo'."
+        )
+    if (initialised and dist.get_world_size() == 1) or not (initialised or under_torchrun()):
         yield ALONE
+        return
+    if not _talking.acquire(blocking=False):
+        raise RuntimeError(
+            f"`{what}` must be called by one thread at a time where several processes work together, but another "
+            "thread is at it. Call it in one after the other, or start the script without torchrun."
+        )
+    try:
+        with _group(device, what) as ranks:
+            yield ranks
+    finally:
+        _talking.release()
+
+
+@contextmanager
+def _group(device: torch.device, what: str) -> Iterator[Ranks]:
+    """The processes of this run, of which there are several, in the one thread that talks to them."""
+    if dist.is_available() and dist.is_initialized():
+        yield Ranks(dist.get_rank(), dist.get_world_size(), device)
         return
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     # Each group has another name: what an earlier one has left in the store would mislead a later one.
