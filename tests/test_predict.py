@@ -84,7 +84,7 @@ def test_an_unseen_series_has_a_profile_only_where_those_fitted_have_one(seasona
 
 @pytest.mark.parametrize("cycle", [0, 24])
 def test_per_series_paths_learn_what_one_cannot_and_an_unseen_series_has_the_common_one(cycle):
-    t, rng = np.arange(600), np.random.default_rng(1)  # both scale their windows, or the common one is not the same
+    t, rng = np.arange(600), np.random.default_rng(0)  # both scale their windows, or the common one is not the same
     unlike = {"a": np.sin(t), "b": rng.permutation(5)[t % 5].astype(float)}
     wide = pd.DataFrame(unlike, index=pd.date_range("2024-01-01", periods=600, freq="h"))
     wide += 0.3 * rng.normal(size=wide.shape)
@@ -92,9 +92,8 @@ def test_per_series_paths_learn_what_one_cannot_and_an_unseen_series_has_the_com
     assert each.history_.best.validation_loss < 0.9 * one.history_.best.validation_loss
     seen, unseen = wide[["a"]], wide[["a"]].set_axis(["c"], axis=1)
     assert np.abs(each.predict(df=seen).to_numpy() - one.predict(df=seen).to_numpy()).max() > 0.01
-    if (
-        not cycle
-    ):  # the initialisation may do without the season, and that of an unseen series is taken off all the same
+    # The initialisation may do without the season, and that of an unseen series is taken off all the same.
+    if not cycle:
         np.testing.assert_allclose(each.predict(df=unseen), one.predict(df=unseen), rtol=1e-5)
     assert np.isfinite(each.predict(df=unseen)).all().all()
 

@@ -28,7 +28,8 @@ def recursive_forecast(
     """Forecast the steps after the last row of each series; past the horizon, forecasts stand for what came.
 
     A series that was not trained on is scaled by the rows given, and forecast minus their seasonal profile if they
-    cover one and the network was initialised with profiles. If its rows are constant, so is the forecast.
+    cover one and the network was initialised with profiles. So is one that did not vary where it was trained on, but
+    for the profile. If rows that give the scale are constant, so is the forecast.
 
     Parameters
     ----------
@@ -45,27 +46,35 @@ def recursive_forecast(
     ndarray, shape (n_series, steps, outputs), float64
         In the units of the data.
     """
-    scaler = scaler.take(series)
+    scaler, constant = _scaled_by_own_rows(scaler.take(series), panel, series)
     forward: Callable[[Batch], Tensor] = network
-    constant = np.zeros(panel.n_series, dtype=bool)
     unseen = np.flatnonzero(series < 0)
-    if len(unseen):
+    if len(unseen) and network.cycle is not None:
         others = panel.take(unseen).data
-        found = Scaler.fit(others, others.lengths)
-        scaler.mean[unseen], scaler.std[unseen] = found.mean, found.std
-        low, high = (extreme.reduceat(others.values, others.offsets) for extreme in (np.minimum, np.maximum))
-        constant[unseen] = low == high
-        if network.cycle is not None:
-            series = series.copy()
-            series[unseen] = len(network.cycle.profile) + np.arange(len(unseen))
-            profiles = np.zeros((len(unseen), network.cycle.period))
-            if network.cycle.seasonal:
-                profiles = seasonal_profiles(found.transform(others), others.lengths, network.cycle.period)
-                profiles *= (others.lengths >= network.cycle.period)[:, None]
-            forward = partial(network, cycle=_with_profiles(network.cycle, profiles))
+        profiles = np.zeros((len(unseen), network.cycle.period))
+        if network.cycle.seasonal:
+            scaled = scaler.take(unseen).transform(others)
+            profiles = seasonal_profiles(scaled, others.lengths, network.cycle.period)
+            profiles *= (others.lengths >= network.cycle.period)[:, None]
+        series = series.copy()
+        series[unseen] = len(network.cycle.profile) + np.arange(len(unseen))
+        forward = partial(network, cycle=_with_profiles(network.cycle, profiles))
     forecast = _forecast(network, forward, recent_rows(panel, network), scaler, series, steps)
     forecast[constant] = 0
     return scaler.inverse(forecast)
+
+
+def _scaled_by_own_rows(scaler: Scaler, panel: Panel, series: np.ndarray) -> tuple[Scaler, np.ndarray]:
+    """The scaler with the scale of the rows given where training has none, and which of these rows are constant."""
+    constant = np.zeros(panel.n_series, dtype=bool)
+    without = np.flatnonzero((series < 0) | (scaler.std == 0))
+    if len(without):
+        data = panel.take(without).data
+        found = Scaler.fit(data, data.lengths)
+        scaler.mean[without], scaler.std[without] = found.mean, found.std
+        low, high = (extreme.reduceat(data.values, data.offsets) for extreme in (np.minimum, np.maximum))
+        constant[without] = low == high
+    return scaler, constant
 
 
 def recent_rows(panel: Panel, network: SimbaForecaster) -> Panel:

@@ -38,3 +38,10 @@ def test_patience_of_two_ends_after_two_evaluations_without_a_better_one(
     losses: tuple[float, ...], exhausted: bool
 ) -> None:
     assert history_of(*losses).is_exhausted(2) is exhausted
+
+
+def test_the_relative_error_chooses_where_there_is_one() -> None:
+    errors = [(3.0, 0.5), (1.0, 0.9), (2.0, 0.4)]
+    history = History([Evaluation(0.0, i, 0.0, loss, 1e-3, relative) for i, (loss, relative) in enumerate(errors)])
+    assert history.best.step == 2
+    assert not history.is_exhausted(1)

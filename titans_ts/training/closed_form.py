@@ -275,9 +275,10 @@ def _ridge_regression(
     """
     values, vectors = torch.linalg.eigh(moments.xx)
     values = values.clamp(min=0)
-    scale = values.mean(-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
+    scale = values.mean(-1, keepdim=True)
     target = vectors.mT @ (moments.xy - moments.xx @ anchor)
-    shares = torch.stack([1 / (values + ridge * scale) for ridge in ridges], dim=-2)  # (..., ridges, inputs)
+    # Without a window, or where all are flat, nothing says anything against the anchor: (..., ridges, inputs).
+    shares = torch.stack([(1 / (values + ridge * scale)).where(scale > 0, 0.0) for ridge in ridges], dim=-2)
     errors = scoring.moments.errors(anchor).unsqueeze(-1) - _gains(scoring.moments, anchor, vectors, target, shares)
     relative = relative_error(errors.mT, scoring.naive)  # (ridges,)
     best = int(relative.nan_to_num(math.inf).argmin())

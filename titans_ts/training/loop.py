@@ -1,7 +1,7 @@
 """One training loop for every network and every caller: notebook, experiment, search.
 
 AdamW with warm-up and cosine decay, clipped gradients, evaluations on the validation windows several times an epoch,
-and the best weights kept, those that training began with among them.
+and the best weights kept by an error that no single series decides, those that training began with among them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from titans_ts.windows.windows import Windows
 from .config import TrainConfig
 from .cuda_graph import recorded
 from .distributed import Ranks, process_group
-from .evaluate import evaluate
+from .evaluate import loss_by_series
 from .history import Evaluation, History
 from .losses import LOSSES
+from .relative import naive_errors, relative_error
 
 
 def fit_network(
@@ -117,12 +118,15 @@ def _fit(
     history = History(initialisation_is_candidate=config.initialisation_is_candidate)
     best: dict[str, Tensor] = {}
 
+    loss, most = config.val_loss or config.loss, config.most_validation_windows
+    naive = None if validation is None else naive_errors(validation, loss, most)
+
     def evaluated(epoch: float, step: int, losses: Tensor) -> None:
-        error = math.nan
-        if validation is not None:
-            loss = config.val_loss or config.loss
-            error = evaluate(network, validation, loss, config.most_validation_windows, ranks)
-        found = Evaluation(epoch, step, losses.mean().item(), error, float(schedule.get_last_lr()[0]))
+        error = relative = math.nan
+        if validation is not None and naive is not None:
+            totals, counts = loss_by_series(network, validation, loss, most, ranks)
+            error, relative = (totals.sum() / counts.sum()).item(), relative_error(totals / counts, naive).item()
+        found = Evaluation(epoch, step, losses.mean().item(), error, float(schedule.get_last_lr()[0]), relative)
         history.evaluations.append(found)
         if validation is None and not all(p.isfinite().all() for p in network.parameters()):
             raise FloatingPointError(f"The weights became infinite or NaN by step {step}. Lower `learning_rate`.")

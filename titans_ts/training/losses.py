@@ -65,9 +65,10 @@ class PointLoss:
         if math.isinf(self.window_limit):
             return point
         of_windows = self.function(point.detach(), truth, reduction="none").mean(-1, keepdim=True)
-        share = (self.window_limit / of_windows) ** 0.25  # of the error: the gradient goes with its square
+        share = (
+            self.window_limit / of_windows.clamp(min=self.window_limit)
+        ) ** 0.25  # of the error: the gradient goes with its square
         return torch.where(of_windows > self.window_limit, truth + (point - truth) * share, point)
-
 
 
 LOSSES = {

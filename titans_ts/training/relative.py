@@ -16,7 +16,7 @@ from titans_ts.windows.windows import Windows
 from .losses import LOSSES
 
 BOUND = 4.0  # what a ratio to the naive error comes to at most
-SMALLEST = 1e-8  # added to both errors, of values divided by their series' deviation: a constant series has none
+SMALLEST = 1e-4  # added to both errors, of values divided by the deviation of their series: a constant one has none
 BATCH = 4096  # windows read at a time
 
 
