@@ -16,8 +16,9 @@ import pandas as pd
 import pytest
 import torch
 from joblib import Parallel, delayed
+from optuna.distributions import FloatDistribution
 
-from titans_ts import TitansForecaster
+from titans_ts import TitansForecaster, TitansSearchCV
 
 ROWS = 120
 
@@ -194,6 +195,19 @@ def test_forecasts_in_many_threads_at_once_are_each_their_own() -> None:
 
     found = Parallel(4, backend="threading")(delayed(forecast)(i) for i in range(40))
     assert all(np.array_equal(forecast, expected[i % 8]) for i, forecast in enumerate(found))
+
+
+def test_searches_side_by_side_in_threads_equal_one_alone_and_leave_the_process_as_it_was(tmp_path: Path) -> None:
+    def scores(name: str) -> list[float]:
+        space, how = {"dropout": FloatDistribution(0.0, 0.5)}, dict(n_trials=2, random_state=0, refit=False)
+        found = TitansSearchCV(tiny(), space, storage=tmp_path / name, **how).fit(waves())
+        return [trial.value for trial in found.study_.trials]
+
+    expected = scores("alone.db")
+    before = process_state()
+    found = Parallel(3, backend="threading")(delayed(scores)(f"{i}.db") for i in range(3))
+    assert process_state() == before
+    assert found == [expected] * 3
 
 
 def test_a_callback_draws_the_callers_numbers() -> None:

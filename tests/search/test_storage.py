@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,23 @@ def test_a_database_that_others_are_just_making_is_asked_again(
     else:
         with pytest.raises(OperationalError, match="table exists"):
             storage.open_storage(tmp_path / "study.db")
+
+
+def test_threads_change_the_warning_filters_one_after_the_other() -> None:
+    before, seen = list(warnings.filters), list[int]()
+
+    def other() -> None:
+        with storage._experimental():
+            seen.append(len(warnings.filters))
+
+    thread = threading.Thread(target=other)
+    with storage._experimental():
+        thread.start()
+        thread.join(0.1)
+        assert not seen
+    thread.join(60)
+    assert seen == [len(before) + 1]
+    assert list(warnings.filters) == before
 
 
 # Trials that count
