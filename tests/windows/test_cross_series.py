@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from titans_ts.model.linear import spans
 from titans_ts.tables.series_data import SeriesData
-from titans_ts.windows.cross_series import CrossSeriesFeatures
+from titans_ts.windows.cross_series import CrossSeriesFeatures, _spans_of_time
 
 LOOKBACK = 6
 
@@ -51,3 +52,31 @@ def test_what_is_written_is_read_and_what_was_there_stays() -> None:
     found = features.at(torch.tensor([5]))[0]
     assert found[0].tolist() == [10.0, 9.0, 7.5, 5.5, 7.5]
     assert found[1].tolist() == [15.0, 14.0, 12.5, 10.5, 12.5]
+
+
+def test_55_time_without_rows_takes_no_memory_and_changes_nothing() -> None:
+    """Two series of the same length, a million steps apart: each is alone, as it is without the other."""
+    rng = np.random.default_rng(0)
+    values = torch.from_numpy(rng.normal(size=40)).float()
+    far = SeriesData(values, np.array([20, 20]), np.array([7, 10**12]))
+    features = CrossSeriesFeatures(far, lookback=LOOKBACK, n_series=2, ahead=3)
+    assert features._values.shape == (2, 2 * (20 + LOOKBACK + 3))
+    for number, start in ((0, 7), (1, 10**12)):
+        alone = SeriesData(values[20 * number : 20 * number + 20], np.array([20]), np.array([start]))
+        expected = CrossSeriesFeatures(alone, lookback=LOOKBACK, n_series=1, ahead=3)
+        steps = start + torch.arange(-LOOKBACK, 15)
+        found = features.at(steps)
+        torch.testing.assert_close(found[:, number], expected.at(steps)[:, 0], equal_nan=True)
+        assert found[:, 1 - number].isnan().all()
+    features.write(torch.tensor([1]), torch.tensor([10**12 + 20]), torch.tensor([[1.0, 2.0, 3.0]]))
+    window = torch.cat([values[37:], torch.tensor([1.0, 2.0, 3.0])])
+    last = features.at(torch.tensor([10**12 + 17]))[0, 1]
+    assert last[0].item() == 3
+    assert last[-1].item() == pytest.approx(window.mean().item())
+
+
+def test_parts_that_touch_or_overlap_are_one_stretch_of_time() -> None:
+    begins, ends = _spans_of_time(np.array([30, 0, 5, 12]), np.array([40, 10, 8, 20]))
+    assert (begins.tolist(), ends.tolist()) == ([0, 12, 30], [10, 20, 40])
+    begins, ends = _spans_of_time(np.array([0, 10, 2]), np.array([10, 15, 30]))
+    assert (begins.tolist(), ends.tolist()) == ([0], [30])
