@@ -161,13 +161,115 @@ def test_column_names_must_be_unique():
         read(wide_table().set_axis(["a", "a"], axis=1))
 
 
-def test_multiindexes_are_refused():
-    levels = pd.MultiIndex.from_product([["a"], pd.date_range("2024", periods=3)])
-    for table in (pd.DataFrame({"y": range(3)}, index=levels), pd.DataFrame(np.zeros((3, 3)), columns=levels)):
-        with pytest.raises(ValueError, match="must not have a MultiIndex; flatten it"):
-            read(table)
-    with pytest.raises(ValueError, match="must not be a MultiIndex"):
-        read(pd.Series(range(3), index=levels))
+def test_a_multiindex_of_columns_is_refused_with_what_flattens_it():
+    levels = pd.MultiIndex.from_product([["y"], ["a", "b"]])
+    df = pd.DataFrame(np.arange(6.0).reshape(3, 2), index=pd.date_range("2024", periods=3), columns=levels)
+    with pytest.raises(ValueError, match="columns must not have a MultiIndex; flatten it") as caught:
+        read(df)
+    assert read(mended(df, caught.value)).ids.tolist() == ["('y', 'a')", "('y', 'b')"]
+
+
+# An index with ids or times
+
+
+def mended(df: object, error: Exception, call: int = 0) -> pd.DataFrame:
+    """The table after the call of pandas that an error names."""
+    return eval(re.findall(r"`(df\..*?)`(?=[,.; ]|$)", str(error))[call], {"df": df, "pd": pd, "str": str})
+
+
+LONG = long_table({"a": 4, "b": 3})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        LONG.set_index("unique_id"),
+        LONG.set_index("ds"),
+        LONG.set_index(["unique_id", "ds"]),
+        LONG.set_index(["ds", "unique_id"]),
+        LONG.set_index(["unique_id", "ds"])["y"],
+        LONG.set_index(["unique_id", "ds"])["y"].rename(None),
+        LONG.set_index("ds").rename_axis(None),
+        LONG.set_index("unique_id", drop=False),
+        LONG.set_index("ds", drop=False),
+        LONG.assign(unique_id=[1] * 4 + [2] * 3).set_index("unique_id"),
+    ],
+)
+def test_ids_and_times_of_a_long_table_are_found_in_the_index(table):  # case 42
+    before = table.copy()
+    rows = read(table)
+    assert (rows.layout.kind, rows.layout.id_col, rows.layout.time_col) == ("long", "unique_id", "ds")
+    assert rows.ids.tolist() in (["a", "b"], [1, 2])
+    assert rows.codes.tolist() == [0] * 4 + [1] * 3
+    assert rows.labels.tolist() == LONG["ds"].tolist()
+    assert rows.values.tolist() == [LONG["y"].tolist()]
+    assert table.equals(before)
+    assert table.index.names == before.index.names
+
+
+def test_levels_without_names_are_named_by_the_call_of_the_error():
+    for names in (["unique_id", "ds"], ["ds", "unique_id"]):
+        for df in (LONG.set_index(names), LONG.set_index(names)["y"]):
+            df = df.rename_axis([None, None])
+            with pytest.raises(
+                ValueError, match=r"must have levels 'unique_id' and 'ds', got \[None, None\]"
+            ) as caught:
+                read(df)
+            assert read(mended(df, caught.value)).ids.tolist() == ["a", "b"]
+    deep = LONG.assign(x=1).set_index(["unique_id", "ds", "x"]).rename_axis([None, None, None])
+    with pytest.raises(ValueError, match=r"a MultiIndex must have levels .*; flatten it, with `df.reset_index\(\)`"):
+        read(deep)
+
+
+def test_an_index_that_differs_from_the_column_of_its_name_is_refused():
+    for name, other in (("unique_id", "zzzzzzz"), ("ds", pd.date_range("1999", periods=7))):
+        df = LONG.set_index(pd.Index(list(other), name=name))
+        with pytest.raises(ValueError, match=rf"two '{name}', a column and the index") as caught:
+            read(df)
+        assert read(mended(df, caught.value)).ids.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("ids", [list("aaaabbb"), [1] * 4 + [2] * 3, pd.Categorical(list("aaaabbb"))])
+@pytest.mark.parametrize("columns", [["ds", "y"], ["when", "value"]])
+def test_other_ids_in_the_index_are_never_dropped(ids, columns):
+    apart = pd.date_range("2024-01-01", periods=7)  # read as one series, they would fit
+    df = pd.DataFrame({columns[0]: apart, columns[1]: range(7)}, index=pd.Index(ids, name="store"))
+    with pytest.raises(ValueError, match=r"the index 'store' holds .* beside times in column '(ds|when)'") as caught:
+        read(df)
+    drop = read(mended(df, caught.value, 1))
+    assert drop.values.tolist() == [list(range(7))]
+    named = mended(df, caught.value)
+    if columns[0] == "ds":
+        assert read(named).codes.tolist() == [0] * 4 + [1] * 3
+    else:
+        with pytest.raises(ValueError, match="`time_col='when', target_col='value'`"):
+            read(named)
+        assert read_rows(named, "unique_id", "when", "value", 1).codes.tolist() == [0] * 4 + [1] * 3
+
+
+def test_times_in_the_index_and_in_a_column_are_refused_unless_they_are_the_same():
+    table = wide_table(4, "D")
+    for index in (table.index, table.index.strftime("%Y-%m-%d"), table.index.to_period("D")):
+        df = table.set_axis(index).assign(date=pd.date_range("1999", periods=4))
+        with pytest.raises(ValueError, match=r"times in its index.* and in column 'date', and they differ") as caught:
+            read(df)
+        for call in (0, 1):
+            assert read(mended(df, caught.value, call)).ids.tolist() == ["a", "b"]
+    assert read(table.assign(date=table.index)).layout.time_col == "date"
+
+
+@pytest.mark.parametrize("index", [[0, 1, 2, 0, 1, 2, 3], [9, 3, 4, 1, 0, 7, 5], pd.RangeIndex(1, 8, name="row")])
+def test_an_index_of_row_numbers_is_left_out(index):
+    assert read(LONG.set_axis(index)).codes.tolist() == [0] * 4 + [1] * 3
+
+
+def test_an_index_of_ids_is_no_time_of_a_wide_table_or_series():
+    for ids in ([1, 2, 3], list("abc")):
+        series = pd.Series(range(3), index=pd.Index(ids, name="unique_id"))
+        with pytest.raises(ValueError, match="the index of a Series must hold its times, but is named 'unique_id'"):
+            read(series)
+        with pytest.raises(ValueError, match=r"the columns \['unique_id', 'a'\] fit no layout"):
+            read(series.to_frame("a"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ pandas does the reading; Parquet needs pyarrow beside it.
 
 from __future__ import annotations
 
+import csv
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,17 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 NO_VALUE = ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"]
 NO_VALUE += ["NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 
+# How numbers may be written: the mark before decimals, and the one between thousands.
+NOTATIONS = ((".", None), (",", None), (".", ","), (",", "."), *((d, t) for t in " '’_\u00a0\u202f" for d in ".,"))
+MARKED = r"[+-]?\d*[.,' ’_\u00a0\u202f]\d[\d.,' ’_\u00a0\u202f]*(?:[eE][+-]?\d+)?"
+
 
 def read_file(
     path: str | os.PathLike[str],
     *,
     sep: str = ",",
     decimal: str = ".",
+    thousands: str | None = None,
     date_format: str | None = None,
     id_col: str = "unique_id",
     time_col: str = "ds",
@@ -38,6 +45,9 @@ def read_file(
         a byte order mark.
     sep, decimal : str
         Between the columns and within the numbers of a CSV file.
+    thousands : str, optional
+        Between every three digits of the numbers of a CSV file. Without it '1,150' is refused, for it may be 1150 or
+        1.15.
     date_format : str, optional
         How dates are written, as `datetime.strptime` knows it; needed where the year does not come first.
     id_col : str
@@ -56,8 +66,9 @@ def read_file(
     ImportError
         If a Parquet file is to be read without pyarrow.
     ValueError
-        If the name ends otherwise, the columns or numbers seem to be separated otherwise, a date has another format
-        than `date_format` or the first one, or day and month could be either. Names the file, and the column.
+        If the name ends otherwise, the columns or numbers seem to be separated otherwise, a row has more or fewer
+        fields than there are names, a date has another format than `date_format` or the first one, or day and month
+        could be either. Names the file, and the column or line.
 
     Examples
     --------
@@ -74,7 +85,7 @@ def read_file(
     suffix = kind[0].lower() if kind else ""
     if suffix not in CSV + PARQUET:
         raise ValueError(f"'{path}' must end in one of {', '.join(CSV + PARQUET)}; rename it, or read it with pandas.")
-    table = _read_parquet(path) if suffix in PARQUET else _read_csv(path, sep, decimal, id_col, time_col)
+    table = _read_parquet(path) if suffix in PARQUET else _read_csv(path, sep, decimal, thousands, id_col, time_col)
     times = (
         [time_col]
         if time_col in table
@@ -95,34 +106,115 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise ImportError(f"'{path}' is a Parquet file, which needs pyarrow: `pip install pyarrow`.") from error
 
 
-def _read_csv(path: Path, sep: str, decimal: str, id_col: str, time_col: str) -> pd.DataFrame:
-    how: dict[str, Any] = dict(sep=sep, encoding="utf-8-sig")
+def _read_csv(path: Path, sep: str, decimal: str, thousands: str | None, id_col: str, time_col: str) -> pd.DataFrame:
+    if thousands is not None and (len(thousands) != 1 or thousands == decimal):
+        raise ValueError(f"`thousands` must be one character other than `decimal`, got {thousands!r}.")
+    how: dict[str, Any] = dict(sep=sep, encoding="utf-8-sig", keep_default_na=False)
     try:
-        names = pd.read_csv(path, header=None, nrows=1, dtype=str, **how).iloc[0]
+        given = pd.read_csv(path, header=None, nrows=1, dtype=str, na_values=[""], **how).iloc[0]
+        names = [f"Unnamed: {i}" if name != name else name for i, name in enumerate(given)]
         missing = {name: NO_VALUE for name in names if name != id_col}
-        how |= dict(decimal=decimal, dtype={id_col: str}, na_values=missing, keep_default_na=False)
+        how |= dict(decimal=decimal, dtype={id_col: str}, na_values=missing, low_memory=False)
         table = pd.read_csv(path, **how)
     except UnicodeDecodeError as error:
         raise ValueError(f"'{path}' must be UTF-8 ({error}); convert it, for example with `iconv`.") from None
     except pd.errors.EmptyDataError:
         raise ValueError(f"'{path}' is empty; it must have a row of names and rows below.") from None
-    if names.duplicated().any():
-        raise ValueError(f"'{path}' must name every column once, got {names[names.duplicated()].iloc[0]!r} again.")
-    if len(names) == 1 and (found := [other for other in ";\t,|" if other in names.iloc[0]]):
-        raise ValueError(f"'{path}' has one column, {names.iloc[0]!r}; pass `sep={found[0]!r}`.")
+    except pd.errors.ParserError as error:
+        _check_fields(path, sep)
+        raise ValueError(f"'{path}' cannot be read as rows of fields ({error}); check its quotes.") from None
+    if given.dropna().duplicated().any():
+        raise ValueError(f"'{path}' must name every column once, got {given[given.duplicated()].iloc[0]!r} again.")
+    if len(names) == 1 and (found := [other for other in ";\t,|" if other in names[0]]):
+        raise ValueError(f"'{path}' has one column, {names[0]!r}; pass `sep={found[0]!r}`.")
+    if not isinstance(table.index, pd.RangeIndex) or (len(table) and table.iloc[:, -1].isna().any()):
+        _check_fields(path, sep)
+    if len(names) > 1 and given.isna().iloc[-1] and table.iloc[:, -1].isna().all():
+        table = table.iloc[:, :-1].copy()  # separators end every line
     if id_col in table:
         table[id_col] = table[id_col].mask(table[id_col] == "")
-    _refuse_decimals(table.drop(columns=[id_col, time_col], errors="ignore"), path, "," if decimal == "." else ".")
+    return _with_numbers(table, path, (decimal, thousands), (id_col, time_col))
+
+
+def _check_fields(path: Path, sep: str) -> None:
+    """Refuse a row with more or fewer fields than there are names, which pandas would fill or shift."""
+    lines = pd.read_csv(
+        path, sep="\x1f", header=None, names=["line"], dtype=str, quoting=csv.QUOTE_NONE, skip_blank_lines=False,
+        encoding="utf-8-sig", keep_default_na=False,
+    )["line"]  # fmt: skip
+    rows = csv.reader((f"{line}\n" for line in lines), delimiter=sep) if len(sep) == 1 else None
+    split = rows if rows is not None else (re.split(sep, line.strip()) for line in lines)
+    names: list[str] = []
+    for i, fields in enumerate(split, start=1):
+        line = i if rows is None else rows.line_num
+        if not any(fields):
+            continue
+        names = names or fields
+        if len(fields) == len(names):
+            continue
+        remedy = "name every column in the first line" if len(fields) > len(names) else "write every field"
+        if len(fields) > len(names) and not any(fields[len(names) :]):
+            remedy = f"remove the {sep!r} that ends the line, or end the first line with one too"
+        raise ValueError(
+            f"'{path}', line {line} has {len(fields)} fields under {len(names)} names ({', '.join(names[:4])}"
+            f"{', ...' if len(names) > 4 else ''}); {remedy}, or quote fields that hold {sep!r}."
+        )
+
+
+def _with_numbers(
+    table: pd.DataFrame, path: Path, notation: tuple[str, str | None], but: tuple[str, str]
+) -> pd.DataFrame:
+    """The table with text read as numbers if thousands have the mark that was passed; other marks are refused."""
+    refused: dict[str, tuple[str, set[tuple[str, str | None]]]] = {}
+    for name, column in table.drop(columns=list(but), errors="ignore").select_dtypes(["object", "string"]).items():
+        known = column.dropna().astype("str").str.strip()
+        marked = known[known.str.fullmatch(MARKED)]
+        fitting = {each for each in NOTATIONS if len(marked) and _fits(marked, *each)}
+        if not len(marked) or (notation in fitting and notation[1] is None) or holds_dates(column):
+            continue
+        if notation[1] is not None and _fits(known, *notation, strict=False):
+            plain = known.str.replace(notation[1], "", regex=False).str.replace(notation[0], ".", regex=False)
+            table[name] = pd.to_numeric(plain).reindex(column.index)
+        else:
+            refused[name] = marked.iloc[0], fitting
+    if refused:
+        raise ValueError(_other_marks(path, notation, refused))
     return table
 
 
-def _refuse_decimals(table: pd.DataFrame, path: Path, decimal: str) -> None:
-    """Numbers with the other decimal mark are read as text."""
-    for name, column in table.select_dtypes(["object", "string"]).items():
-        numbers = column[column.astype("str").str.fullmatch(rf"\s*-?\d*\{decimal}\d+\s*")]
-        if len(numbers):
-            example = numbers.iloc[0]
-            raise ValueError(f"'{path}', column {name!r} has text such as {example!r}; pass `decimal={decimal!r}`.")
+def _fits(numbers: pd.Series, decimal: str, thousands: str | None, strict: bool = True) -> bool:
+    """Whether all are numbers in a notation, and if `strict` any uses its mark of thousands."""
+    decimal, group = re.escape(decimal), thousands and re.escape(thousands)
+    whole = rf"(?:[1-9]\d{{0,2}}(?:{group}\d{{3}})+|\d+)" if group else r"\d+"
+    pattern = rf"[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?"
+    used = not (group and strict) or numbers.str.contains(group).any()
+    return bool(used and numbers.str.fullmatch(pattern).all())
+
+
+def _other_marks(
+    path: Path, notation: tuple[str, str | None], refused: dict[str, tuple[str, set[tuple[str, str | None]]]]
+) -> str:
+    """The error about numbers in another notation: the one that all columns share, or all that some may have."""
+    name, (example, _) = min(refused.items(), key=lambda item: len(item[1][1]))
+    common = set.intersection(*(fitting for _, fitting in refused.values()))
+    seen = f"'{path}', column {name!r} has text such as {example!r}"
+    if not common:
+        return f"{seen}, and no one notation fits all numbers of the file; write them alike."
+    readings = sorted((_value(example, *each), _arguments(each, notation)) for each in common)
+    if len(readings) == 1:
+        return f"{seen}; pass {readings[0][1]}."
+    told = " or ".join(f"{value} (pass {arguments})" for value, arguments in readings)
+    return f"{seen}, which may be {told}."
+
+
+def _value(text: str, decimal: str, thousands: str | None) -> str:
+    return text.replace(thousands or "", "").replace(decimal, ".")
+
+
+def _arguments(notation: tuple[str, str | None], passed: tuple[str, str | None]) -> str:
+    """What to pass for a notation where another was passed."""
+    changed = zip(("decimal", "thousands"), notation, passed, strict=True)
+    return " and ".join(f"`{name}={mark!r}`" for name, mark, other in changed if mark != other)
 
 
 def _is_text_of_dates(column: pd.Series) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,18 @@ import pandas as pd
 from pandas.api import types
 
 from .dates import holds_dates, is_date, read_dates
+from .evidence import (
+    call_for,
+    call_for_times,
+    check_channels,
+    describe_text,
+    looks_like_ids,
+    named_by_dates,
+    numbers_from,
+)
 
 FORECAST = "Titans"  # the column that a forecast stands in
+SAVED = "must be text, numbers, datetimes, periods or categories of these"  # ids, as they can be saved with a model
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +42,8 @@ class Layout:
         How the times were written, as `read_dates` says.
     backend : str
         What the table was made with: 'pandas', 'polars', ...
+    id_dtype, time_dtype : str, optional
+        Those of the table, where ids and times are kept in others and get theirs back when written.
     """
 
     kind: str
@@ -40,6 +53,8 @@ class Layout:
     index: pd.Index | None = None
     written: str | None = None
     backend: str = "pandas"
+    id_dtype: str | None = None
+    time_dtype: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +110,7 @@ def read_rows(
     if isinstance(table, pd.DataFrame):
         rows = _read_frame(table, id_col, time_col, target_col)
     elif isinstance(table, pd.Series):
-        rows = _read_series(table)
+        rows = _read_series(table, id_col, time_col, target_col)
     else:
         rows = _read_array(table)
     rows = _with_dates(rows)
@@ -130,30 +145,125 @@ def _with_dates(rows: Rows) -> Rows:
 
 def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str) -> Rows:
     columns = table.columns
-    if isinstance(columns, pd.MultiIndex) or isinstance(table.index, pd.MultiIndex):
-        raise ValueError("a table must not have a MultiIndex; flatten it, for example with `.reset_index()`.")
+    if isinstance(columns, pd.MultiIndex):
+        raise ValueError(
+            "columns must not have a MultiIndex; flatten it, with `df.set_axis(df.columns.map(str), axis=1)`."
+        )
     if not columns.is_unique:
         raise ValueError(f"column names must be unique, got {columns[columns.duplicated()][0]!r} more than once.")
+    table = _with_index(table, id_col, time_col, target_col)
+    columns = table.columns
+    has_id, has_time, has_target = (name in columns for name in (id_col, time_col, target_col))
+    if has_time and has_target:
+        _check_index(table, time_col, id_col)
+        return _read_long(table, id_col if has_id else None, time_col, target_col)
+    dates = [name for name, column in table.items() if holds_dates(column)]
     layouts = (
         f"a long table (columns {id_col!r}, {time_col!r}, {target_col!r}), one series ({time_col!r}, {target_col!r}) "
         "or a wide table (times in the index or in one column of dates, numbers in all other columns)"
     )
-    has_id, has_time, has_target = (name in columns for name in (id_col, time_col, target_col))
-    if has_time and has_target:
-        return _read_long(table, id_col if has_id else None, time_col, target_col)
-    dates = [name for name, column in table.items() if holds_dates(column)]
-    if not has_id and (has_time or len(dates) < 2):
-        times = time_col if has_time else dates[0] if dates and not is_date(table.index.dtype) else None
-        if len(columns) > (times is not None):
-            return _read_wide(table, times, layouts)
-    raise ValueError(f"the columns {columns.tolist()} fit no layout; pass {layouts}.")
+    if has_id:
+        call = call_for(table, None, id_col, time_col, target_col)
+        raise ValueError(f"the columns {columns.tolist()} fit no layout; pass {layouts}. To read these as ids, {call}.")
+    if has_time or len(dates) == 1:
+        times = time_col if has_time else dates[0]
+        _check_index(table, times, id_col)
+    else:
+        times = None
+        _check_index_of_times(table, id_col)
+    if len(columns) == (times is not None) or (len(dates) > 1 and not has_time):
+        seen = f"; {dates!r} hold dates: keep one of these, and numbers" if len(dates) > 1 else ""
+        raise ValueError(f"the columns {columns.tolist()} fit no layout{seen}; pass {layouts}.")
+    return _read_wide(table, times, id_col, time_col, target_col)
+
+
+def _with_index(table: pd.DataFrame, id_col: str, time_col: str, target_col: str) -> pd.DataFrame:
+    """The table with the ids, and the times of a long table, that its index has under their names, as columns."""
+    index, columns = table.index, table.columns
+    names = list(index.names)
+    if isinstance(index, pd.MultiIndex):
+        if set(names) >= {id_col, time_col} and not set(names) & set(columns):
+            return table.reset_index()
+        raise ValueError(_multi_index(index, id_col, time_col))
+    name = names[0]
+    is_long = id_col in columns and target_col in columns and time_col not in columns
+    if is_long and name is None and is_date(index.dtype):
+        return table.rename_axis(time_col).reset_index()
+    if name is None or name not in (id_col, time_col) or (name == time_col and id_col not in columns):
+        return table
+    if name not in columns:
+        return table.reset_index()
+    if pd.Index(table[name]).equals(index):
+        return table.reset_index(drop=True)
+    raise ValueError(
+        f"the table has two {name!r}, a column and the index, and they differ; keep one, with "
+        f"`df.reset_index(drop=True)` or `df.drop(columns=[{name!r}])`."
+    )
+
+
+def _multi_index(index: pd.MultiIndex, id_col: str, time_col: str) -> str:
+    """The error about a MultiIndex that has not the names of ids and times."""
+    dates = [i for i, level in enumerate(index.levels) if holds_dates(level)]
+    seen = f"a MultiIndex must have levels {id_col!r} and {time_col!r}, got {list(index.names)!r}"
+    if index.nlevels != 2 or len(dates) != 1:
+        return f"{seen}; flatten it, with `df.reset_index()`, and name the columns."
+    names = [time_col if i in dates else id_col for i in range(2)]
+    return f"{seen}; name them, with `df.rename_axis({names!r})`."
+
+
+def _check_index(table: pd.DataFrame, times: Hashable, id_col: str) -> None:
+    """Refuse an index that holds ids or times which a table with its times in a column has no use for."""
+    index = table.index
+    name = "" if index.name is None else f" {index.name!r}"
+    if isinstance(index, pd.RangeIndex) or index.inferred_type in ("integer", "floating"):
+        if index.name is None or index.is_unique:
+            return
+    elif not holds_dates(index):
+        pass
+    elif pd.Index(table[times]).equals(index):
+        return
+    elif types.is_float_dtype(table[times].dtype):
+        return  # no times, which the calendar says
+    else:
+        raise ValueError(
+            f"the table has times in its index{name} and in column {times!r}, and they differ; keep one, with "
+            f"`df.reset_index(drop=True)` or `df.drop(columns=[{times!r}])`."
+        )
+    raise ValueError(
+        f"the index{name} holds {index[0]!r}, ... beside times in column {times!r}; if these are the ids, name them, "
+        f"with `df.rename_axis({id_col!r})`; if not, drop them, with `df.reset_index(drop=True)`."
+    )
+
+
+def _check_index_of_times(table: pd.DataFrame, id_col: str) -> None:
+    """Refuse a table without times in a column whose index has none either, but ids, or text in another format."""
+    index = table.index
+    if is_date(index.dtype):
+        return
+    ids = [name for name in table.columns if not types.is_numeric_dtype(table[name].dtype)][:1]
+    if named_by_dates(table.columns.drop(ids)) and not holds_dates(index):
+        call = "df.T" if not ids else f"df.set_index({ids[0]!r}).T"
+        raise ValueError(
+            f"the columns are named by dates ({table.columns.drop(ids)[0]}, ...), so the rows seem to be the series; "
+            f"turn the table round, with `{call}`."
+        )
+    if index.inferred_type != "string" or holds_dates(index):
+        return
+    call = call_for_times(index, "df.index")
+    remedy = f"convert it, with `df.set_axis({call})`" if call else "pass times there, or a long table"
+    raise ValueError(
+        f"time labels must be dates, periods or integers, but the index holds text such as {index[0]!r}; {remedy}."
+    )
 
 
 def _read_long(table: pd.DataFrame, id_col: str | None, time_col: str, target_col: str) -> Rows:
     extra = table.columns.drop([name for name in (id_col, time_col, target_col) if name is not None])
     if len(extra):
+        ids = [name for name in extra if id_col is None and looks_like_ids(table[name])]
+        more = f" Column {ids[0]!r} looks like ids: pass `id_col={ids[0]!r}`." if len(extra) == len(ids) == 1 else ""
         raise ValueError(
-            f"columns {extra.tolist()} are neither id, time nor target; drop them: covariates are not supported yet."
+            f"columns {extra.tolist()} are neither id, time nor target; drop them, with "
+            f"`df.drop(columns={extra.tolist()!r})`: covariates are not supported yet.{more}"
         )
     if FORECAST in (id_col, time_col):
         raise ValueError(f"the forecast's own column is {FORECAST!r}; rename the table's column of that name.")
@@ -173,23 +283,62 @@ def _numbered(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
     try:
         return pd.factorize(column, sort=True)
     except TypeError:  # some ids have no order
+        pass
+    except NotImplementedError as error:  # of Arrow
+        raise TypeError(_no_ids(column)) from error
+    try:
         return pd.factorize(column)
+    except TypeError as error:
+        raise TypeError(_no_ids(column)) from error
 
 
-def _read_wide(table: pd.DataFrame, times: Hashable, layouts: str) -> Rows:
+def _read_wide(table: pd.DataFrame, times: Hashable, id_col: str, time_col: str, target_col: str) -> Rows:
     columns = table.columns.copy() if times is None else table.columns.drop(times)
-    values = np.empty((len(columns), len(table)))
+    values, dtypes = np.empty((len(columns), len(table))), []
     for channel, name in enumerate(columns):
-        values[channel] = _floats(table[name], f"column {name!r}", f"pass {layouts}")
+        column = table[name]
+        dtypes.append(column.dtype)
+        remedy = partial(describe_text, table, name, id_col, time_col, target_col)
+        values[channel] = _floats(column, f"column {name!r}", remedy)
+    labels = table.index if times is None else pd.Index(table[times])
+    if not labels.is_unique:
+        _check_repeated(table, times, columns, id_col, time_col, target_col)
+    counted = times is None and isinstance(labels, pd.RangeIndex) and labels.name is None and labels.start == 0
+    check_channels(columns, dtypes, values, not counted)
     if times is None:
-        return Rows(Layout("wide", index=table.index[:0]), columns, table.index, values)
-    return Rows(Layout("wide", time_col=times), columns, pd.Index(table[times]), values)
+        return Rows(Layout("wide", index=labels[:0]), columns, labels, values)
+    return Rows(Layout("wide", time_col=times), columns, labels, values)
 
 
-def _read_series(table: pd.Series) -> Rows:
-    layout = Layout("series", target_col=table.name, index=table.index[:0])
+def _check_repeated(
+    table: pd.DataFrame, times: Hashable, columns: pd.Index, id_col: str, time_col: str, target_col: str
+) -> None:
+    """Refuse a wide table whose times repeat where a column of whole numbers tells the rows of a time apart."""
+    labels = table.index if times is None else table[times]
+    for name in columns if len(columns) > 1 else ():
+        column = table[name]
+        pairs = pd.DataFrame({"times": np.asarray(labels), "ids": np.asarray(column)})
+        if types.is_integer_dtype(column.dtype) and column.duplicated().any() and not pairs.duplicated().any():
+            call = call_for(table if times is not None else table.reset_index(), name, id_col, time_col, target_col)
+            raise ValueError(
+                f"times repeat, and column {name!r} tells their rows apart, so the table seems to be long; {call}."
+            )
+
+
+def _read_series(table: pd.Series, id_col: str, time_col: str, target_col: str) -> Rows:
+    index = table.index
+    if isinstance(index, pd.MultiIndex):
+        name = target_col if table.name is None else table.name
+        return _read_frame(table.to_frame(name), id_col, time_col, name)
+    if index.name == id_col:
+        raise ValueError(
+            f"the index of a Series must hold its times, but is named {id_col!r} as ids are; pass a long table with "
+            f"the columns {id_col!r}, {time_col!r} and {target_col!r}, or, where the index holds times, "
+            f"`series.rename_axis({time_col!r})`."
+        )
+    layout = Layout("series", target_col=table.name, index=index[:0])
     ids = pd.Index([table.name], tupleize_cols=False)
-    return Rows(layout, ids, table.index, _floats(table, "the Series")[None])
+    return Rows(layout, ids, index, _floats(table, "the Series")[None])
 
 
 def _read_array(table: np.ndarray) -> Rows:
@@ -216,16 +365,65 @@ def _read_array(table: np.ndarray) -> Rows:
     return Rows(Layout("array"), pd.RangeIndex(channels), pd.RangeIndex(rows), values)
 
 
-def _floats(column: pd.Series, what: str, remedy: str = "use `.astype(float)`") -> np.ndarray:
+def _floats(column: pd.Series, what: str, remedy: Callable[[], str] | None = None) -> np.ndarray:
     dtype = column.dtype
     if types.is_bool_dtype(dtype):
         raise TypeError(f"{what} must hold numbers, got dtype {dtype}; use `.astype(float)`.")
     if types.is_complex_dtype(dtype):
         raise ValueError(_complex(what, dtype))
     if not types.is_numeric_dtype(dtype):
-        raise TypeError(f"{what} must hold real numbers, got dtype {dtype}; {remedy}.")
+        raise TypeError(
+            f"{what} must hold real numbers, got dtype {dtype}; {remedy() if remedy else numbers_from(column)}."
+        )
     return column.to_numpy(np.float64, copy=True, na_value=np.nan)
 
 
 def _complex(what: str, dtype: Any) -> str:
     return f"Complex data not supported: {what} must hold real numbers, got dtype {dtype}; use `.real`."
+
+
+def check_names(rows: Rows) -> None:
+    """Refuse ids, or names of columns, that could not be saved with a forecaster; errors as `read_table` lists them."""
+    layout, ids = rows.layout, rows.ids
+    kept = ids.categories if isinstance(ids, pd.CategoricalIndex) else ids
+    if (odd := _odd(kept)) is not None:
+        kind = f"{odd!r} of type {type(odd).__name__}, dtype {ids.dtype}"
+        if layout.kind == "long":
+            raise TypeError(_no_ids(ids.to_series(name=layout.id_col), kind))
+        if layout.kind == "series":
+            raise TypeError(f"the name of a Series {SAVED}, got {kind}; use `series.rename({str(odd)!r})`.")
+        raise TypeError(f"names of columns {SAVED}, got {kind}; use `df.set_axis(df.columns.map(str), axis=1)`.")
+    names = pd.Index([layout.time_col, layout.index.name if layout.index is not None else None], dtype=object)
+    if (odd := _odd(names)) is not None:
+        raise TypeError(f"names of times {SAVED}, got {odd!r} of type {type(odd).__name__}; rename them.")
+
+
+def _no_ids(column: pd.Series, got: str | None = None) -> str:
+    name, call = column.name, "map(str)" if got is None else "astype(str)"
+    return (
+        f"ids in column {name!r} {SAVED}, got {got or f'dtype {column.dtype}'}; use "
+        f"`df.assign(**{{{name!r}: df[{name!r}].{call}}})`."
+    )
+
+
+def _odd(labels: pd.Index) -> Any:
+    """A label that is no text, number, date or period; None if there is none."""
+    dtype = labels.dtype
+    if types.is_object_dtype(dtype) and types.infer_dtype(labels, skipna=True) not in (
+        "string",
+        "integer",
+        "floating",
+        "empty",
+    ):
+        return next((label for label in labels if not _is_plain(label)), None)
+    is_odd = isinstance(labels, (pd.TimedeltaIndex, pd.IntervalIndex)) or dtype.kind == "c"
+    is_odd |= isinstance(dtype, pd.ArrowDtype) and dtype.kind not in "iufb"
+    return labels[0] if is_odd and len(labels) else None
+
+
+def _is_plain(label: Any) -> bool:
+    if isinstance(label, tuple):
+        return all(_is_plain(part) for part in label)
+    if label is None:
+        return True
+    return isinstance(label, (str, bool, int, float, np.bool_, np.integer, np.floating, pd.Timestamp, pd.Period))

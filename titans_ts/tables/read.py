@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from .calendar import Calendar
 from .dates import DATE_OBJECTS
 from .frequency import order_rows
 from .grid import MISSING, fill_grid
-from .layouts import read_rows
+from .layouts import Layout, Rows, check_names, read_rows
 from .panel import Panel
 
 
@@ -32,11 +33,13 @@ def read_table(
     Parameters
     ----------
     table : DataFrame, Series, ndarray or Panel
-        Long (`id_col`, `time_col`, `target_col`), one series (`time_col`, `target_col`), wide (numeric columns over a
-        DatetimeIndex, PeriodIndex or integer index, or beside one column of dates), a Series over such an index, or
-        an array of shape (rows, channels); pandas, NumPy, or polars and what else narwhals knows, whose rows count
-        0, 1, ... where no column has times. Dates may be text with the year first, or `date` objects. Rows may come
-        in any order. A Panel was read before, and comes back as it is.
+        Long (`id_col`, `time_col`, `target_col`, of which an index may hold the first two under their names), one
+        series (`time_col`, `target_col`), wide (numeric columns over a DatetimeIndex, PeriodIndex or integer index, or
+        beside one column of dates), a Series over such an index, or an array of shape (rows, channels); pandas, NumPy,
+        or polars and what else narwhals knows, whose rows count 0, 1, ... where no column has times. Dates may be text
+        with the year first, or `date` objects. Rows may come in any order. A column of a wide table that seems to be
+        no series (a counter of its rows, years or seconds since 1970 where there are no other times, an id) is refused.
+        A Panel was read before, and comes back as it is.
     freq : str, int or offset, optional
         The distance of rows; if None that which all series have.
     id_col, time_col, target_col : str
@@ -52,29 +55,60 @@ def read_table(
     Raises
     ------
     TypeError
-        If the table is of another kind or its values are not numbers.
+        If the table is of another kind, its values are not numbers, or its ids have a type that cannot be saved.
     ValueError
         If a time or id is missing, a value is infinite or complex, a row is doubled, a series is too short, a time is
-        off the grid, series have different frequencies, or the columns fit no layout; if a value is missing or a step
+        off the grid, series have different frequencies, or the table fits no layout; if a value is missing or a step
         is skipped and `missing` is "error"; if an array has not two dimensions.
     """
     if isinstance(table, Panel):
         return table
     if missing not in MISSING:
         raise ValueError(f"`missing` must be one of {MISSING}, got {missing!r}.")
-    table, backend, date_columns = _to_pandas(table)
-    rows = read_rows(table, id_col, time_col, target_col, min_rows)
-    layout = replace(rows.layout, backend=backend)
-    if layout.time_col in date_columns:
-        layout = replace(layout, written=DATE_OBJECTS)
+    table, backend, stored = _to_pandas(table)
+    rows = _read(table, backend, stored, (id_col, time_col, target_col), min_rows)
     ordered = order_rows(rows, freq, calendar)
-    return Panel(fill_grid(rows, ordered, min_rows, missing), rows.ids, ordered.calendar, layout)
+    return Panel(fill_grid(rows, ordered, min_rows, missing), rows.ids, ordered.calendar, rows.layout)
 
 
-def _to_pandas(table: Any) -> tuple[pd.DataFrame | pd.Series | np.ndarray, str, set[str]]:
-    """The table as pandas or NumPy has it, the name of its kind, and which columns hold dates alone."""
-    if isinstance(table, (pd.DataFrame, pd.Series, np.ndarray)) and not isinstance(table, np.ma.MaskedArray):
-        return table, "pandas", set()
-    from .native import from_native  # loads narwhals, which pandas and NumPy do not need
+def _to_pandas(table: Any) -> tuple[pd.DataFrame | pd.Series | np.ndarray, str, dict[Hashable, str]]:
+    """The table as pandas or NumPy has it, the name of its kind, and dtypes that neither would give back."""
+    if isinstance(table, np.ndarray) and not isinstance(table, np.ma.MaskedArray):
+        return table, "pandas", {}
+    if isinstance(table, (pd.DataFrame, pd.Series)) and not _is_extended(table):
+        return table, "pandas", {}
+    from .native import from_extended, from_native  # loads narwhals, which plain pandas and NumPy do not need
 
-    return from_native(table)
+    return from_extended(table) if isinstance(table, (pd.DataFrame, pd.Series)) else from_native(table)
+
+
+def _is_extended(table: pd.DataFrame | pd.Series) -> bool:
+    """Whether any text or dates of the table are stored otherwise than pandas does by itself."""
+    kinds = (pd.ArrowDtype, pd.StringDtype)
+    levels = table.index.levels if isinstance(table.index, pd.MultiIndex) else [table.index]
+    dtypes = [level.dtype for level in levels]
+    if isinstance(table, pd.DataFrame):
+        dtypes += [table.columns.dtype, *table.dtypes]
+    return any(isinstance(dtype, kinds) and str(dtype) != "str" for dtype in dtypes)
+
+
+def _read(table: Any, backend: str, stored: dict[Hashable, str], columns: tuple[str, str, str], min_rows: int) -> Rows:
+    """The table taken apart; its layout says what kind it was, and how ids and times were stored."""
+    try:
+        rows = read_rows(table, *columns, min_rows)
+        check_names(rows)
+    except (TypeError, ValueError) as error:
+        if not backend.startswith("pandas") and "`df." in str(error):
+            raise type(error)(f"{error} These are calls of pandas: begin with `df = df.to_pandas()`.") from None
+        raise
+    return replace(rows, layout=_layout(rows.layout, backend, stored))
+
+
+def _layout(layout: Layout, backend: str, stored: dict[Hashable, str]) -> Layout:
+    if not stored and backend == layout.backend:
+        return layout
+    times = stored.get(("index of the table",) if layout.time_col is None else layout.time_col)
+    ids = stored.get(layout.id_col if layout.kind == "long" else ("columns of the table",))
+    if times == "Date":
+        return replace(layout, backend=backend, id_dtype=ids, written=DATE_OBJECTS)
+    return replace(layout, backend=backend, id_dtype=ids, time_dtype=times)
