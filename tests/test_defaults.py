@@ -13,7 +13,12 @@ from titans_ts.tables.calendar import Calendar
 
 
 def of_dates(freq: str, zone: str | None = None) -> Defaults:
-    return defaults_for(Calendar.of(pd.date_range("2024-01-01", periods=6, freq=freq, tz=zone), freq))
+    offset = {"MD": pd.DateOffset(months=1), "QD": pd.DateOffset(months=3), "YD": pd.DateOffset(years=1)}.get(freq[:2])
+    days = {"C-": pd.offsets.CustomBusinessDay, "CB": pd.offsets.CBMonthEnd}.get(freq[:2])
+    if days is not None:
+        offset = days(weekmask=freq.partition("-")[2].replace(",", " ").title())
+    start = "2024-01-01" if freq == "MD-1" else "2024-01-10"
+    return defaults_for(Calendar.of(pd.date_range(start, periods=6, freq=offset or freq, tz=zone), freq))
 
 
 def of_periods(freq: str) -> Defaults:
@@ -30,6 +35,14 @@ TABLE = [
     *((month, (12, 36, 12)) for month in ("MS", "ME")),
     *((quarter, (4, 16, 4)) for quarter in ("QS", "QE", "QS-FEB", "QE-NOV")),
     *((year, (0, 10, 3)) for year in ("YS", "YE", "YE-JUN")),
+    *((month, (12, 36, 12)) for month in ("BMS", "BME", "MD", "MD-1", "WOM-3FRI", "LWOM-FRI", "CBME-MON,TUE")),
+    *((quarter, (4, 16, 4)) for quarter in ("BQS", "BQE-FEB", "QD")),
+    *((half, (2, 10, 4)) for half in ("HYS", "BHYE")),
+    *((year, (0, 10, 3)) for year in ("BYS", "BYE-JUN", "YD")),
+    *((half, (24, 72, 24)) for half in ("SMS", "SME")),
+    ("C-MON,TUE,WED,THU,SUN", (5, 40, 10)),
+    ("C-MON,TUE,WED,THU,FRI,SAT", (6, 48, 12)),
+    ("C", (5, 40, 10)),
 ]
 
 
@@ -91,6 +104,7 @@ def test_shorter_steps_take_the_longest_season_that_two_lookbacks_hold(
     ("freq", "cycle"),
     [
         *[("24h", 7), ("2D", 0), ("7D", 0), ("5B", 0), ("2W", 26), ("52W", 0)],
+        *[("2BMS", 6), ("3BME", 4), ("2SMS", 12), ("5C", 0)],
         *[("2MS", 6), ("3ME", 4), ("5MS", 0), ("12MS", 0), ("2QS", 2), ("4QE", 0), ("2YS", 0)],
     ],
 )

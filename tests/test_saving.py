@@ -326,7 +326,6 @@ def test_an_unfitted_forecaster_cannot_be_saved(tmp_path):
         (long(*INTERVALS), r"`series names` must be text, .* got Interval\(0, 1, closed='right'\) \(Interval\)"),
         (long(*INTERVALS, dtype="category"), r"`series names` must be .* \(Interval\)"),
         (named(datetime.date(2024, 1, 1), "b"), r"`series names` must be .* \(date\)"),
-        (over(dates("h", tz="dateutil/Europe/Berlin")), r"`dtype` must be .* \(DatetimeTZDtype\)"),
         (lambda wide: wide["a"].rename(b"a"), r"`target_col` must be .* got b'a' \(bytes\)"),
     ],
 )

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from pandas.tseries.frequencies import to_offset
 
 from .tables.calendar import Calendar
 
@@ -23,13 +22,15 @@ class Defaults(NamedTuple):
     horizon: int
 
 
-# For days and longer, by the letters of the frequency's alias.
+# For days and longer, by the letters of the frequency's alias; of business months and of days of the month alike.
 BY_ALIAS = {
     "D": Defaults(7, 56, 14),
     "B": Defaults(5, 40, 10),
     "W": Defaults(52, 104, 13),
+    "SM": Defaults(24, 72, 24),
     "M": Defaults(12, 36, 12),
     "Q": Defaults(4, 16, 4),
+    "HY": Defaults(2, 10, 4),
     "Y": Defaults(0, 10, 3),
 }
 INTEGER = Defaults(0, 96, 24)
@@ -51,7 +52,10 @@ def defaults_for(calendar: Calendar) -> Defaults:
         cycle = int(next((s for s in seasons if s == int(s) and 1 < s <= 2 * MOST_STEPS), 0))
         lookback = min(14 * cycle, MOST_STEPS // cycle * cycle) or MOST_STEPS if cycle else INTEGER.lookback
         return Defaults(cycle, lookback, min(cycle, 144) or INTEGER.horizon)
-    multiple, alias = re.findall(r"^(\d*)([A-Z])", calendar.freq)[0]
+    multiple, alias = re.findall(r"^(\d*)(?:C?B(?=[MQHY])|L?WO)?(SM|HY|[A-Z])", calendar.freq)[0]
+    if alias == "C":
+        week = calendar.weekmask.count("1")
+        return _multiple(Defaults(week, 8 * week, 2 * week), int(multiple or 1))
     return _multiple(BY_ALIAS[alias], int(multiple or 1))
 
 
@@ -68,7 +72,7 @@ def _multiple(defaults: Defaults, n: int) -> Defaults:
 
 def _seconds(calendar: Calendar) -> float | None:
     """Seconds of a step counted in hours or less, else None."""
-    offset = calendar.dtype.freq if isinstance(calendar.dtype, pd.PeriodDtype) else to_offset(calendar.freq)
+    offset = calendar.offset
     if not isinstance(offset, pd.offsets.Tick) or isinstance(offset, pd.offsets.Day):
         return None
     return pd.Timedelta(offset).total_seconds()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -12,6 +13,15 @@ from pandas.api.extensions import ExtensionDtype
 from pandas.api.types import pandas_dtype
 
 from .tables.calendar import Calendar
+from .tables.zones import dtype_name
+
+# Offsets whose alias does not say all of them.
+UNNAMED_OFFSETS = (
+    pd.DateOffset,
+    pd.offsets.CustomBusinessDay,
+    pd.offsets.CustomBusinessMonthBegin,
+    pd.offsets.CustomBusinessMonthEnd,
+)
 
 
 def pack_fields(instance: Any, but: str | None = None) -> dict[str, Any]:
@@ -35,8 +45,12 @@ def pack(value: Any, what: str) -> Any:
     if isinstance(value, (pd.Timestamp, pd.Period)):
         return {"label": pack(pd.Index([value]), what)}
     packed: dict[str, Any] = {}
-    if isinstance(value, (np.dtype, ExtensionDtype)):
-        packed = {"dtype": str(value)}
+    if isinstance(value, Calendar):
+        return {"calendar": pack_fields(value)}
+    if type(value) in UNNAMED_OFFSETS:
+        packed = _pack_offset(value)
+    elif isinstance(value, (np.dtype, ExtensionDtype)):
+        packed = {"dtype": dtype_name(value)}
     elif isinstance(value, pd.Index):
         packed = {"index": _pack_index(value, what)}
     if not _same(packed, value):
@@ -48,7 +62,7 @@ def pack(value: Any, what: str) -> Any:
 
 
 def _pack_index(index: pd.Index, what: str) -> dict[str, Any]:
-    packed: dict[str, Any] = {"name": pack(index.name, what), "dtype": str(index.dtype)}
+    packed: dict[str, Any] = {"name": pack(index.name, what), "dtype": dtype_name(index.dtype)}
     if isinstance(index, pd.RangeIndex):
         return {**packed, "range": [index.start, index.stop, index.step]}
     if isinstance(index, pd.CategoricalIndex):
@@ -59,15 +73,35 @@ def _pack_index(index: pd.Index, what: str) -> dict[str, Any]:
     return {**packed, "labels": [pack(label, what) for label in index.tolist()]}
 
 
+def _pack_offset(offset: pd.DateOffset) -> dict[str, Any]:
+    """The class of an offset and what it was made with."""
+    if type(offset) is pd.DateOffset:
+        return {"offset": ["DateOffset", offset.n, [[name, int(n)] for name, n in offset.kwds.items()]]}
+    days = offset.calendar
+    weekmask = "".join(str(int(is_on)) for is_on in days.weekmask)
+    made_with = [["weekmask", weekmask], ["holidays", days.holidays.astype(str).tolist()]]
+    return {"offset": [type(offset).__name__, offset.n, made_with]}
+
+
+def _unpack_offset(packed: Any) -> pd.DateOffset:
+    name, n, made_with = packed
+    kind = {kind.__name__: kind for kind in UNNAMED_OFFSETS}[name]
+    return kind(n, **dict(made_with))
+
+
 def _same(packed: dict[str, Any], value: Any) -> bool:
     """Whether an Index or a dtype comes back as it was."""
     try:
         back = unpack(packed)
     except (TypeError, ValueError):  # the text of some time zones names none
         return False
+    if isinstance(value, pd.DatetimeIndex):  # zones of two libraries are not equal
+        return dtype_name(back.dtype) == dtype_name(value.dtype) and np.array_equal(back.asi8, value.asi8)
     if isinstance(value, pd.Index):
         return type(back) is type(value) and str(back.dtype) == str(value.dtype) and back.equals(value)
-    return bool(back == value)
+    if type(value) in UNNAMED_OFFSETS:  # pandas compares how their holidays were given, too
+        return _pack_offset(back) == packed
+    return bool(back == value) or dtype_name(back) == dtype_name(value)
 
 
 def unpack(value: Any) -> Any:
@@ -77,7 +111,14 @@ def unpack(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     [(kind, content)] = value.items()
-    readers = {"float": float, "dtype": pandas_dtype, "label": lambda packed: unpack(packed)[0], "index": _unpack_index}
+    readers: dict[str, Callable[[Any], Any]] = {
+        "float": float,
+        "dtype": pandas_dtype,
+        "label": lambda packed: unpack(packed)[0],
+        "index": _unpack_index,
+        "offset": _unpack_offset,
+        "calendar": lambda packed: Calendar(**unpack_all(packed)),
+    }
     return readers[kind](content)
 
 

@@ -33,7 +33,7 @@ from . import __version__
 from .devices import isolated, seeded
 from .fitted import FittedModel
 from .model import ModelConfig, SimbaForecaster
-from .packing import pack, pack_fields, unpack, unpack_all
+from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
 from .tables.calendar import Calendar
 from .tables.layouts import Layout
 from .tables.panel import Panel
@@ -157,7 +157,7 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith(NETWORK)}
     calendar, layout = Calendar(**unpack_all(description["calendar"])), Layout(**unpack_all(description["layout"]))
     if description["carries_freq"] and layout.index is not None:
-        layout.index.freq = calendar.freq
+        layout.index.freq = calendar.offset
     scaler = Scaler(arrays.pop("mean"), arrays.pop("std"))
     panel = Panel(SeriesData(**arrays), unpack(description["ids"]), calendar, layout)
     history = description["history"]
@@ -298,7 +298,8 @@ def _parameter(name: str, value: Any) -> Any:
     if name == "random_state" and not isinstance(value, (int, np.integer)):
         return None
     if name == "freq" and not (value is None or isinstance(value, (str, int, np.integer))):
-        value = to_offset(value).freqstr
+        offset = to_offset(value)
+        value = offset if type(offset) in UNNAMED_OFFSETS else offset.freqstr
     if name == "device" and value is not None:
         value = str(value)
     return pack(value, name)

@@ -40,7 +40,7 @@ def test_a_shorter_series_tells_business_days_from_days():
 
 def test_series_of_other_frequencies_are_named():
     days, weeks = dates("2024-01-01", 20, "D"), dates("2024-01-01", 4, "W")
-    words = r"one frequency, but series 'a' has 'D' and 2 not \('b', 'd'\): series 'b' has 'W-SUN'\. Pass the `freq`"
+    words = r"one frequency, but series 'a' has 'D' and 2 not \('b', 'd'\): series 'b' has 'W-SUN'\. Fit them apart, or"
     with pytest.raises(ValueError, match=words):
         ordered(table(a=days, b=weeks, c=days[3:9], d=weeks))
     with pytest.raises(ValueError, match=r"series 'a' has 'h' and 1 not \('b'\): series 'b' has '30min'"):
@@ -66,14 +66,14 @@ def test_a_longer_series_without_a_frequency_does_not_hide_that_of_the_others():
 
 
 def test_a_series_off_the_others_grid_is_named_with_its_first_label():
-    months = table(a=dates("2024-01-01", 5, "MS"), b=["2024-02-15", "2024-03-15", "2024-04-15"])
-    with pytest.raises(ValueError, match=r"series 'a' has 'MS' and 1 not .'b'.: series 'b' has no regular one"):
+    months = table(a=dates("2024-01-01", 5, "MS"), b=["2024-02-15", "2024-03-17", "2024-04-15"])
+    with pytest.raises(ValueError, match=r"series 'a' has 'MS' and 1 not .'b'.: series 'b' has no regular one\. Fit"):
         ordered(months)
     words = "time label 2024-02-15 of series 'b' is not on the grid of 'MS'; move it or pass the right `freq`"
     with pytest.raises(ValueError, match=words):
         ordered(months, freq="MS")
-    halves = table(a=dates("2024-01-01", 9, "h"), b=dates("2024-01-01 00:30", 5, "h"))
-    with pytest.raises(ValueError, match="time label 2024-01-01 00:30:00 of series 'b' is not on the grid of 'h'"):
+    halves = table(a=dates("2024-01-01", 9, "h"), b=[*dates("2024-01-01", 5, "h"), pd.Timestamp("2024-01-01 05:30")])
+    with pytest.raises(ValueError, match=r"series 'a' has 'h' and 1 not .'b'.: series 'b' has no regular one\. Fit"):
         ordered(halves)
 
 

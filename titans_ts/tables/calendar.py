@@ -1,39 +1,24 @@
 """Time labels to consecutive integers, the time index, and back, for every kind of label pandas has."""
 
-import re
-import warnings
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api import types
 from pandas.tseries.frequencies import to_offset
 
-_SUPPORTED = "supported are fixed steps ('s', '15min', 'h', 'D') and 'W', 'B', 'MS', 'ME', 'QS', 'QE', 'YS', 'YE'"
+from .days import WEEKMASK, DayRule, days_and_clock
+from .infer import infer_freq, regular_step
+from .infer import show as show
+from .offsets import MonthDay, Offset, day_step, month_alias, pandas_offset, read_offset
+from .zones import check_zone
 
-# What pandas called them before version 3; a multiple in front and an anchor behind stay as they are.
-_OLD_ALIASES = {
-    **{"H": "h", "T": "min", "S": "s", "L": "ms", "U": "us", "N": "ns", "d": "D", "w": "W", "b": "B"},
-    **{"M": "ME", "Q": "QE", "A": "YE", "Y": "YE", "AS": "YS"},
-}
-
-_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-_WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-_EPOCH_WEEKDAY = 3  # 1970-01-01 was a Thursday
-_EPOCH = np.datetime64("1970-01-01", "D")
-
-# What each calendar offset counts, and how many of these make one step.
-_OFFSETS: dict[type, tuple[str, int]] = {
-    pd.offsets.Day: ("day", 1),
-    pd.offsets.Week: ("day", 7),
-    pd.offsets.BusinessDay: ("business day", 1),
-    pd.offsets.MonthBegin: ("month start", 1),
-    pd.offsets.MonthEnd: ("month end", 1),
-    pd.offsets.QuarterBegin: ("month start", 3),
-    pd.offsets.QuarterEnd: ("month end", 3),
-    pd.offsets.YearBegin: ("month start", 12),
-    pd.offsets.YearEnd: ("month end", 12),
-}
+# No integer label is as far from 0, so that distances, and forecasts, are never too large for int64.
+FARTHEST = 2**62
 
 
 @dataclass(frozen=True)
@@ -48,17 +33,22 @@ class Calendar:
     Parameters
     ----------
     freq : str or int
-        The pandas alias of one step ('h', '15min', 'QE-DEC'); for integer labels their distance.
+        The alias of one step, pandas' own ('h', '15min', 'QE-DEC') or that of a day of the month ('MD-15', 'QD-JAN-15',
+        'YD-MAR-10') or of weekdays ('C-SUN,MON', whose holidays are beside it); for integer labels their distance.
     dtype : dtype
         Of the labels; it carries their unit, time zone or period.
     counts : str
-        What ordinals count: 'integer', 'period', 'instant', 'day', 'business day', 'month start' or 'month end'.
+        What ordinals count: 'integer', 'period', 'instant' or what a `DayRule` counts.
     span : int
         Ordinals in one step.
     anchor : int
         The ordinal of time index 0.
     clock : int
         The common time of day of daily and longer steps, in units of `dtype`.
+    day, weekmask, holidays : int, str, tuple of str
+        As in `DayRule`.
+    phases : tuple of (Calendar, tuple of ids)
+        Calendars of the same step on which some of the series lie instead.
     """
 
     freq: str | int
@@ -67,9 +57,13 @@ class Calendar:
     span: int
     anchor: int
     clock: int = 0
+    day: int = 0
+    weekmask: str = WEEKMASK
+    holidays: tuple[str, ...] = ()
+    phases: tuple[tuple[Calendar, tuple[Hashable, ...]], ...] = ()
 
     @classmethod
-    def of(cls, labels: pd.Index, freq: str | int | pd.DateOffset | None = None) -> "Calendar":
+    def of(cls, labels: pd.Index, freq: str | int | pd.DateOffset | None = None) -> Calendar:
         """The calendar of one series' labels, in any order.
 
         Parameters
@@ -82,7 +76,8 @@ class Calendar:
         Raises
         ------
         ValueError
-            If `freq` is unknown or does not go with the labels, if none can be inferred, or if the labels are no times.
+            If `freq` is unknown or does not go with the labels, if none can be inferred, if the labels are no times or
+            too large, or if their time zone has no name.
         """
         family = _family(labels)
         if family == "integer":
@@ -91,9 +86,24 @@ class Calendar:
             raise ValueError(f"`freq` must be an alias such as 'h' for dates, got {freq!r}.")
         if family == "period":
             return _period_calendar(labels, freq)
+        check_zone(labels)
         if freq is None and labels.freq is not None and labels.freq.n > 0:
             freq = labels.freq
-        return _datetime_calendar(labels, _offset(_infer(labels) if freq is None else freq))
+        return _datetime_calendar(labels, read_offset(infer_freq(labels) if freq is None else freq))
+
+    @property
+    def offset(self) -> pd.DateOffset:
+        """The step as an offset of pandas."""
+        if self.counts == "period":
+            return self.dtype.freq
+        return pandas_offset(str(self.freq), self._rule, self.span)
+
+    @property
+    def step(self) -> tuple[Any, ...]:
+        """What calendars have in common that differ in phase alone: quarters that end in January or in December."""
+        if "month" in self.counts and "half" not in self.counts:
+            return "month", self.span
+        return self.counts, self.span, self.weekmask, self.holidays
 
     def time_index(self, labels: pd.Index) -> np.ndarray:
         """The time index of each label, int64.
@@ -114,6 +124,8 @@ class Calendar:
     def locate(self, labels: pd.Index) -> tuple[np.ndarray, np.ndarray]:
         """The time index at or before each label, int64, and which labels are not on the grid, bool.
 
+        A label off a grid of months counts as of its month.
+
         Raises
         ------
         ValueError
@@ -132,8 +144,16 @@ class Calendar:
         return self.labels(np.array([time_index]))[0]
 
     def labels(self, time_index: np.ndarray) -> pd.Index:
-        """The labels of a time index (any,): the inverse of `time_index`."""
-        ordinals = self.anchor + self.span * np.asarray(time_index, dtype=np.int64)
+        """The labels of a time index (any,): the inverse of `time_index`.
+
+        Raises
+        ------
+        ValueError
+            If a label is past what its dtype can hold.
+        """
+        time_index = np.asarray(time_index, dtype=np.int64)
+        self._check_range(time_index)
+        ordinals = self.anchor + self.span * time_index
         if self.counts == "integer":
             return pd.Index(ordinals, dtype=self.dtype)
         if self.counts == "period":
@@ -142,42 +162,81 @@ class Calendar:
         if self.counts == "instant":
             instants = pd.DatetimeIndex(ordinals.view(f"M8[{unit}]"))
             return instants if zone is None else instants.tz_localize("UTC").tz_convert(zone)
-        wall = pd.DatetimeIndex(self._days(ordinals).astype("M8[s]")).as_unit(unit)
-        wall += pd.Timedelta(self.clock, unit=unit).as_unit(unit)
+        try:
+            wall = pd.DatetimeIndex(self._rule.days(ordinals).astype("M8[s]")).as_unit(unit)
+            wall += pd.Timedelta(self.clock, unit=unit).as_unit(unit)
+        except pd.errors.OutOfBoundsDatetime:
+            raise ValueError(self._too_far()) from None
         if zone is None:
             return wall
         # Some zones change their clocks at midnight: a day then starts at its first midnight, or at 01:00.
         return wall.tz_localize(zone, ambiguous=np.ones(len(wall), dtype=bool), nonexistent="shift_forward")
 
+    def rephased(self, labels: pd.Index) -> Calendar:
+        """The calendar of the same step that begins with other labels, on whatever days and clock they have."""
+        if self.counts in ("integer", "period", "instant"):
+            return replace(self, anchor=int(self._ordinals(labels[:1])[0]) % self.span, phases=())
+        labels = _converted(labels, self.dtype)
+        return _datetime_calendar(labels, self._unanchored(labels))
+
+    def of_series(self, name: Hashable) -> Calendar:
+        """The calendar of the series of this id."""
+        return next((calendar for calendar, names in self.phases if name in names), self)
+
+    def phase_of(self, ids: pd.Index) -> np.ndarray:
+        """Which of the calendars each series lies on, int64: 0 for this one, then those of `phases`."""
+        numbers = {name: i + 1 for i, (_, names) in enumerate(self.phases) for name in names}
+        return np.array([numbers.get(name, 0) for name in ids.tolist()], dtype=np.int64)
+
+    @property
+    def _rule(self) -> DayRule:
+        return DayRule(self.counts, self.day, self.weekmask, self.holidays)
+
     def _ordinals(self, labels: pd.Index) -> np.ndarray:
         if self.counts == "integer":
-            return labels.to_numpy(np.int64)
+            return _integers(labels)
         if self.counts == "period":
             return labels.asi8
         labels = labels.as_unit(_unit(self.dtype))
         if self.counts == "instant":
             return labels.asi8
-        return _count(self.counts, _days_and_clock(labels)[0])
+        return self._rule.ordinals(days_and_clock(labels)[0])
 
-    def _days(self, ordinals: np.ndarray) -> np.ndarray:
+    def _check_range(self, time_index: np.ndarray) -> None:
+        """Refuse labels that int64 does not hold."""
+        if len(time_index) == 0:
+            return
+        ends = [self.anchor + self.span * int(end) for end in (time_index.min(), time_index.max())]
+        if max(abs(end) for end in ends) < 2**63:
+            return
+        raise ValueError(self._too_far())
+
+    def _too_far(self) -> str:
+        remedy = "subtract the first label from all" if self.counts == "integer" else "use `.as_unit('s')`"
+        return f"times of dtype {self.dtype} end before the steps that are asked for; {remedy} and fit again."
+
+    def _unanchored(self, labels: pd.DatetimeIndex) -> Offset:
+        """The offset of one step, on no weekday and in no month of its own."""
         if self.counts == "day":
-            return ordinals.astype("M8[D]")
-        if self.counts == "business day":
-            return np.busday_offset(_EPOCH, ordinals)
-        if self.counts == "month start":
-            return ordinals.astype("M8[M]").astype("M8[D]")
-        return (ordinals + 1).astype("M8[M]").astype("M8[D]") - 1
-
-
-def show(label: Any) -> str:
-    """A label in the words of an error: the time of day only where it is not midnight."""
-    return str(label).removesuffix(" 00:00:00")
+            weeks, rest = divmod(self.span, 7)
+            return pd.offsets.Day(self.span) if rest else pd.offsets.Week(weeks)
+        if self.counts == "business day" or "half" in self.counts:
+            return self.offset
+        days = days_and_clock(labels)[0]
+        if DayRule("month end").keeps(days):
+            return MonthDay(self.span, day=31)
+        if self.counts == "month start" or not self._rule.keeps(days):
+            return MonthDay(self.span)
+        if self.counts.startswith("business"):
+            first = int(days[0].astype("M8[M]").astype(np.int64)) % 12
+            return read_offset(month_alias(self.span, first, "E" if "end" in self.counts else "S", business="B"))
+        return MonthDay(self.span, day=self.day) if self.counts == "month day" else self.offset
 
 
 def _family(labels: Any) -> str:
     """'integer', 'period', 'datetime' or 'zoned' for an Index or a dtype of times; ValueError for any other."""
     dtype = getattr(labels, "dtype", labels)
-    if pd.api.types.is_integer_dtype(dtype):
+    if types.is_integer_dtype(dtype):
         return "integer"
     if isinstance(dtype, pd.PeriodDtype):
         return "period"
@@ -196,11 +255,29 @@ def _integer_calendar(labels: pd.Index, freq: Any) -> Calendar:
     if freq is None and isinstance(labels, pd.RangeIndex):
         freq = abs(labels.step)
     elif freq is None:
-        freq = _regular_step(labels, labels.to_numpy(np.int64))
-    if isinstance(freq, bool) or not isinstance(freq, (int, np.integer)) or freq < 1:
+        freq = regular_step(labels, _integers(labels))
+    if isinstance(freq, bool) or not isinstance(freq, (int, np.integer)) or not 1 <= freq < FARTHEST:
         raise ValueError(f"`freq` must be a positive integer for integer time labels, got {freq!r}.")
-    dtype = np.dtype(np.int64) if isinstance(labels.dtype, np.dtype) else labels.dtype
-    return Calendar(int(freq), dtype, "integer", int(freq), int(labels[0]) % int(freq))
+    return Calendar(int(freq), _widest(labels.dtype), "integer", int(freq), int(_integers(labels[:1])[0]) % int(freq))
+
+
+def _integers(labels: pd.Index) -> np.ndarray:
+    """Integer labels as int64; ValueError where they are too large to be counted."""
+    for end in (int(labels.min()), int(labels.max())):
+        if abs(end) >= FARTHEST:
+            column = "" if labels.name is None else f" {labels.name!r}"
+            raise ValueError(
+                f"integer time labels{column} must lie between -2**62 and 2**62, got {end}; subtract the first label "
+                "from all."
+            )
+    return labels.to_numpy(np.int64)
+
+
+def _widest(dtype: Any) -> Any:
+    """The dtype of 64 bits of the same kind: the labels of a forecast may pass 127."""
+    if isinstance(dtype, np.dtype):
+        return np.dtype(np.int64)
+    return types.pandas_dtype("int64[pyarrow]" if isinstance(dtype, pd.ArrowDtype) else "Int64")
 
 
 def _period_calendar(labels: pd.PeriodIndex, freq: Any) -> Calendar:
@@ -215,107 +292,34 @@ def _period_calendar(labels: pd.PeriodIndex, freq: Any) -> Calendar:
 def _same_period(freq: Any, dtype: pd.PeriodDtype) -> bool:
     try:
         return bool(pd.PeriodDtype(freq) == dtype)
-    except ValueError:
-        return bool(_offset(freq) == dtype.freq)
+    except (TypeError, ValueError):
+        return bool(read_offset(freq) == dtype.freq)
 
 
-def _datetime_calendar(labels: pd.DatetimeIndex, offset: pd.DateOffset) -> Calendar:
+def _datetime_calendar(labels: pd.DatetimeIndex, offset: Offset) -> Calendar:
     unit = labels.unit
     if isinstance(offset, pd.offsets.Tick) and type(offset) is not pd.offsets.Day:
         length = pd.Timedelta(offset)
-        days, rest = divmod(length, pd.Timedelta(1, unit="D"))
+        whole, rest = divmod(length, pd.Timedelta(1, unit="D"))
         if rest or labels.tz is not None:
             span, rest = divmod(length, pd.Timedelta(1, unit=unit))
             if rest:
                 raise ValueError(f"`freq` {offset.freqstr!r} is finer than the labels' unit {unit!r}; use `.as_unit`.")
             return Calendar(to_offset(length).freqstr, labels.dtype, "instant", span, int(labels.asi8[0]) % span)
-        offset = pd.offsets.Day(days)
-    counts, base = _OFFSETS[type(offset)]
-    days, clock = _days_and_clock(labels)
-    first = int(_count(counts, days[:1])[0])
-    if isinstance(offset, pd.offsets.Week):
-        if offset.weekday is None:
-            offset = pd.offsets.Week(offset.n, weekday=labels[0].weekday())
-        phase = (offset.weekday - _EPOCH_WEEKDAY) % base
-    else:
-        phase = (getattr(offset, "startingMonth", getattr(offset, "month", 1)) - 1) % base
-    anchor = phase + base * ((first - phase) // base % offset.n)
+        offset = pd.offsets.Day(whole)
+    step, (days, clock) = day_step(offset, labels), days_and_clock(labels)
+    first = int(step.rule.ordinals(days[:1])[0])
+    anchor = step.anchor + step.base * ((first - step.anchor) // step.base % (step.span // step.base))
+    rule = step.rule
     # The earliest time of day: where clocks skip it, the label stands an hour later.
-    return Calendar(offset.freqstr, labels.dtype, counts, base * offset.n, anchor, int(clock.min()))
+    where = (anchor, int(clock.min()), rule.day, rule.weekmask, rule.holidays)
+    return Calendar(step.freq, labels.dtype, rule.counts, step.span, *where)
 
 
-def _offset(freq: Any) -> pd.DateOffset:
-    """`freq` as a supported offset; an alias of older pandas with a warning."""
-    if isinstance(freq, str) and (parts := re.fullmatch(r"(-?[\d.]*)([A-Za-z]+)(-\w+)?", freq)):
-        multiple, alias, anchor = parts.groups(default="")
-        if alias in _OLD_ALIASES:
-            new = f"{multiple}{_OLD_ALIASES[alias]}{anchor}"
-            warnings.warn(f"the freq {freq!r} is called {new!r} now.", FutureWarning, stacklevel=4)
-            freq = new
-    try:
-        offset = to_offset(freq)
-    except (ValueError, TypeError):
-        raise ValueError(f"`freq` {freq!r} is not a pandas frequency; {_SUPPORTED}.") from None
-    if not (type(offset) in _OFFSETS or isinstance(offset, pd.offsets.Tick)) or offset.n < 1:
-        raise ValueError(f"`freq` {getattr(offset, 'freqstr', freq)!r} is not supported; {_SUPPORTED}.")
-    return offset
-
-
-def _infer(labels: pd.DatetimeIndex) -> str:
-    """The alias of the coarsest grid on which the labels are neighbours, most of them."""
-    labels = labels.sort_values()
-    days, clock = _days_and_clock(labels)
-    if (clock != clock[0]).any():
-        return to_offset(pd.Timedelta(_regular_step(labels, labels.asi8), unit=labels.unit)).freqstr
-    for counts, letter in (("month start", "S"), ("month end", "E")):
-        edges = days if letter == "S" else days + 1
-        if (edges.astype("M8[M]") == edges).all():
-            months = _count(counts, days)
-            return _month_alias(_regular_step(labels, months), int(months[0]) % 12, letter)
-    number = days.astype(np.int64)
-    weekdays = (number + _EPOCH_WEEKDAY) % 7
-    if (weekdays == weekdays[0]).all():
-        return f"{_regular_step(labels, number) // 7}W-{_WEEKDAYS[weekdays[0]]}"
-    business = np.diff(np.unique(_count("business day", days)))
-    spans_weekend = business.sum() < number[-1] - number[0]
-    if spans_weekend and (weekdays < 5).all() and 2 * (business == 1).sum() >= len(business):
-        return "B"
-    return f"{_regular_step(labels, number)}D"
-
-
-def _month_alias(months: int, first: int, letter: str) -> str:
-    if months % 12 == 0:
-        return f"{months // 12}Y{letter}-{_MONTHS[first]}"
-    if months % 3 == 0:  # named as pandas does by default: QS-JAN, QE-DEC
-        return f"{months // 3}Q{letter}-{_MONTHS[first % 3 + (0 if letter == 'S' else 9)]}"
-    return f"{months}M{letter}"
-
-
-def _regular_step(labels: pd.Index, ordinals: np.ndarray) -> int:
-    """The smallest distance, if it divides all others and at least half of them equal it."""
-    distances = np.diff(np.unique(ordinals))
-    if len(distances) < 2:
-        raise ValueError(f"a frequency needs at least 3 different time labels, got {len(distances) + 1}; pass `freq`.")
-    step = int(distances.min())
-    if (distances % step).any() or 2 * (distances == step).sum() < len(distances):
-        some = ", ".join(show(label) for label in labels[:4])
-        raise ValueError(f"no frequency fits the time labels {some}, ...; make them regular or pass `freq`.")
-    return step
-
-
-def _days_and_clock(labels: pd.DatetimeIndex) -> tuple[np.ndarray, np.ndarray]:
-    """Local dates, datetime64[D], and times of day in the labels' unit, int64."""
-    days, clock = divmod(labels.tz_localize(None).asi8, pd.Timedelta(1, unit="D") // pd.Timedelta(1, unit=labels.unit))
-    return days.astype("M8[D]"), clock
-
-
-def _count(counts: str, days: np.ndarray) -> np.ndarray:
-    """Days, business days or months since 1970, int64, of datetime64[D]."""
-    if counts == "day":
-        return days.astype(np.int64)
-    if counts == "business day":
-        return np.busday_count(_EPOCH, days)
-    return days.astype("M8[M]").astype(np.int64)
+def _converted(labels: pd.DatetimeIndex, dtype: Any) -> pd.DatetimeIndex:
+    """Dates in the unit and the time zone of a dtype."""
+    labels = labels.as_unit(_unit(dtype))
+    return labels.tz_convert(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else labels
 
 
 def _unit(dtype: Any) -> str:

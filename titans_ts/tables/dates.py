@@ -11,7 +11,13 @@ from pandas.api import types
 
 DATE_OBJECTS = "date"  # how labels were written, where not in a strptime format
 
-_YEAR_FIRST = re.compile(r"\d{4}(?:([-/.]?)\d\d(?:\1\d\d(?:([ T])\d\d:\d\d(:\d\d)?(Z)?)?)?)?")
+# What to do about text with several offsets from UTC.
+ZONE_REMEDY = (
+    "read them first, with `pd.to_datetime(..., utc=True)`, which `tz_convert` takes from UTC to the zone that is meant"
+)
+
+_YEAR_FIRST = re.compile(r"\d{4}(?:([-/.]?)\d\d(?:\1\d\d(?:([ T])\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:?\d\d)?)?)?)?")
+_COLON = "%:z"  # an offset such as +01:00, as strptime and strftime call it from Python 3.15 on; '%z' has no colon here
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/. ])(\d{1,2})\2(\d{4}|\d\d)\b.*")
 
 
@@ -37,17 +43,32 @@ def holds_dates(column: pd.Series | pd.Index) -> bool:
 
 
 def read_dates(
-    labels: pd.Index, remedy: str = "convert them first, with `pd.to_datetime(..., format={!r})`"
+    labels: pd.Index,
+    remedy: str = "convert them first, with `pd.to_datetime(..., format={!r})`",
+    *,
+    tz: str | None = None,
+    zone_remedy: str = ZONE_REMEDY,
 ) -> tuple[pd.Index, str | None]:
     """Labels as dates, and how they were written: a strptime format, 'date' for objects, None if they are as given.
 
-    Only text with the year first is read, all of it in the format of the first: nothing is guessed. `remedy` says what
-    to do about other dates, with a place for the format that they seem to have.
+    Only text with the year first is read, all of it in the format of the first: nothing is guessed. Text with an offset
+    from UTC, such as '+01:00', becomes dates at that offset.
+
+    Parameters
+    ----------
+    labels : Index
+    remedy : str
+        What to do about dates of other formats, with a place for the one that they seem to have.
+    tz : str, optional
+        The time zone that text with offsets is read into, whatever they are. It is not written as text again.
+    zone_remedy : str
+        What to do about text with several offsets where `tz` is None.
 
     Raises
     ------
     ValueError
-        If day and month of text could be either, or a later label has another format than the first.
+        If day and month of text could be either, a later label has another format than the first, or text has several
+        offsets from UTC and no `tz` says which zone is meant.
     """
     if not _may_be_text(labels.dtype) or not len(labels):
         return labels, None
@@ -66,7 +87,8 @@ def read_dates(
                 f"{remedy.format(guess(labels))} or the format that is meant."
             )
         return labels, None
-    return parse(labels, written), written
+    dates = parse(labels, written, tz=tz, zone_remedy=zone_remedy)
+    return dates, written if tz is None or "z" not in written else None
 
 
 def write_dates(labels: pd.Index, written: str | None) -> pd.Index:
@@ -75,7 +97,8 @@ def write_dates(labels: pd.Index, written: str | None) -> pd.Index:
         return labels
     if written == DATE_OBJECTS:
         return pd.Index(labels.date, dtype=object)
-    return labels.strftime(written)
+    text = labels.strftime(written.replace(_COLON, "%z"))
+    return text.str.slice(stop=-2) + ":" + text.str.slice(start=-2) if written.endswith(_COLON) else text
 
 
 def text_format(text: str) -> str | None:
@@ -89,13 +112,19 @@ def text_format(text: str) -> str | None:
         return None
     written = (between or "").join(parts)
     if clock is not None:
-        written += f"{clock}%H:%M{':%S' if seconds else ''}{zone or ''}"
+        written += f"{clock}%H:%M{':%S' if seconds else ''}"
+    if zone is not None:
+        written += "Z" if zone == "Z" else _COLON if ":" in zone else "%z"
     return written
 
 
-def parse(labels: pd.Index, written: str) -> pd.DatetimeIndex:
-    """Text in a strptime format as dates; ValueError names the first label that has another."""
-    dates = pd.to_datetime(labels, format=written, errors="coerce")
+def parse(labels: pd.Index, written: str, *, tz: str | None = None, zone_remedy: str = ZONE_REMEDY) -> pd.DatetimeIndex:
+    """Text in a strptime format as dates; ValueError names the first label that has another.
+
+    Text with offsets from UTC, '%z', becomes dates in `tz`, or at the one offset that all of it has.
+    """
+    with_offset = written.endswith(("%z", _COLON))
+    dates = pd.to_datetime(labels, format=written.replace(_COLON, "%z"), errors="coerce", utc=with_offset)
     bad = np.asarray(dates.isna() & labels.notna())
     if bad.any():
         column = "" if labels.name is None else f" {labels.name!r}"
@@ -103,7 +132,19 @@ def parse(labels: pd.Index, written: str) -> pd.DatetimeIndex:
             f"time labels{column} must all have the format {written!r}, got {labels[int(bad.argmax())]!r} in row "
             f"{bad.argmax()}; write them alike, or convert them first, with `pd.to_datetime`."
         )
-    return dates
+    if not with_offset:
+        return dates
+    if tz is not None:
+        return dates.tz_convert(tz)
+    offsets = labels[labels.notna()].str.extract(r"([+-]\d\d:?\d\d|Z)$", expand=False)
+    if (offsets != offsets[0]).any():
+        row = int(np.asarray(offsets != offsets[0]).argmax())
+        column = "" if labels.name is None else f" {labels.name!r}"
+        raise ValueError(
+            f"time labels{column} must keep one offset from UTC, got {offsets[0]!r} and {offsets[row]!r} in row {row}, "
+            f"as where clocks change; {zone_remedy}."
+        )
+    return dates if offsets[0] == "Z" else dates.tz_convert(pd.Timestamp(labels[labels.notna()][0]).tz)
 
 
 def guess(labels: pd.Index) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from .calendar import Calendar, show
 from .layouts import Rows
+from .phases import locate, with_phases
 
 MOST_ASKED = 100  # series that may show no frequency before the table is taken to have none
 
@@ -27,22 +28,33 @@ def order_rows(rows: Rows, freq: Any, calendar: Calendar | None) -> OrderedRows:
 
     `calendar` is that of rows read before; None finds it, from `freq` or from all series.
     """
-    unordered = codes = np.zeros(len(rows.labels), dtype=np.int64) if rows.codes is None else rows.codes
+    codes = np.zeros(len(rows.labels), dtype=np.int64) if rows.codes is None else rows.codes
     inferred_from = None  # the series that showed the frequency
     given = calendar is None and freq is not None
     if calendar is None:
         calendar, inferred_from = _first_calendar(rows, np.bincount(codes), freq)
-    time_index, off = calendar.locate(rows.labels)
-    order = _order(codes, time_index)
-    if order is not None:
-        codes, time_index = codes[order], time_index[order]
-    if inferred_from is not None and len(rows.ids) > 1 and (off.any() or _gaps(codes, time_index).any()):
-        calendar = _agreed(rows, unordered, calendar, inferred_from)
-        time_index, off = calendar.locate(rows.labels)
-        time_index = time_index if order is None else time_index[order]
+    ordered, off = _ordered(rows, codes, calendar)
+    found = calendar
+    if inferred_from is not None and len(rows.ids) > 1 and (off.any() or _gaps(ordered).any()):
+        found = _agreed(rows, codes, calendar, inferred_from)
+    elif rows.codes is not None and off.any() and inferred_from is None:
+        own = (lambda labels: Calendar.of(labels, freq)) if given else calendar.rephased
+        misfit = np.bincount(codes[off], minlength=len(rows.ids)) > 0
+        found = with_phases(rows, codes, calendar, misfit, own)
+    if found is not calendar:
+        ordered, off = _ordered(rows, codes, found)
     if off.any():
-        raise ValueError(_off_grid(rows, int(off.argmax()), calendar, given))
-    return OrderedRows(calendar, codes, time_index, rows.values if order is None else rows.values[:, order])
+        raise ValueError(_off_grid(rows, int(off.argmax()), found, given))
+    return ordered
+
+
+def _ordered(rows: Rows, codes: np.ndarray, calendar: Calendar) -> tuple[OrderedRows, np.ndarray]:
+    """The rows in order, and which of them, as they came, are not on the calendar."""
+    time_index, off = locate(rows, calendar)
+    order = _order(codes, time_index)
+    if order is None:
+        return OrderedRows(calendar, codes, time_index, rows.values), off
+    return OrderedRows(calendar, codes[order], time_index[order], rows.values[:, order]), off
 
 
 def _first_calendar(rows: Rows, counts: np.ndarray, freq: Any) -> tuple[Calendar, int | None]:
@@ -77,9 +89,9 @@ def _order(codes: np.ndarray, time_index: np.ndarray) -> np.ndarray | None:
     return np.lexsort((time_index, codes))
 
 
-def _gaps(codes: np.ndarray, time_index: np.ndarray) -> np.ndarray:
-    """Where a sorted row is not the next step after the one before it, (rows - 1,) bool."""
-    return (codes[1:] == codes[:-1]) & (np.diff(time_index) > 1)
+def _gaps(ordered: OrderedRows) -> np.ndarray:
+    """Where a row is not the next step after the one before it, (rows - 1,) bool."""
+    return (ordered.codes[1:] == ordered.codes[:-1]) & (np.diff(ordered.time_index) > 1)
 
 
 def _agreed(rows: Rows, codes: np.ndarray, calendar: Calendar, inferred_from: int) -> Calendar:
@@ -95,12 +107,15 @@ def _agreed(rows: Rows, codes: np.ndarray, calendar: Calendar, inferred_from: in
         other_misfit, other_gaps = _misfits(rows, codes, found)
         if not other_misfit.any() and (misfit.any() or other_gaps.sum() < gaps.sum()):
             return found
+    calendar = with_phases(rows, codes, calendar, misfit, lambda labels: _own(labels, calendar))
+    if calendar.phases:
+        misfit, _ = _misfits(rows, codes, calendar)
     if not misfit.any():
         return calendar
     first = int(misfit.argmax())
     found = _calendar_of(rows, first)
-    if found is not None and found.freq == calendar.freq:
-        row = int((calendar.locate(rows.labels)[1] & (codes == first)).argmax())
+    if found is not None and found.step == calendar.step:
+        row = int((locate(rows, calendar)[1] & (codes == first)).argmax())
         raise ValueError(_off_grid(rows, row, calendar, suggest=False))
     which = np.flatnonzero(misfit)
     names = ", ".join(repr(rows.name(i)) for i in which[:3]) + (", ..." if len(which) > 3 else "")
@@ -108,13 +123,34 @@ def _agreed(rows: Rows, codes: np.ndarray, calendar: Calendar, inferred_from: in
     raise ValueError(
         f"all series must have one frequency, but series {rows.name(inferred_from)!r} has {calendar.freq!r} and "
         f"{len(which)} not ({names}): series {rows.name(first)!r} has {own}. "
-        "Pass the `freq` that all keep to, or fit them apart."
+        f"{_remedy(rows, calendar, found)}."
     )
+
+
+def _remedy(rows: Rows, *calendars: Calendar | None) -> str:
+    """Words for an error about series of several frequencies: the freq whose grid holds all rows, if there is one."""
+    for calendar in calendars:
+        if calendar is not None and not locate(rows, calendar)[1].any():
+            return (
+                f"Fit them apart, or pass `freq={calendar.freq!r}` and `missing='interpolate'` to fill what is between"
+            )
+    return "Fit them apart"
+
+
+def _own(labels: pd.Index, calendar: Calendar) -> Calendar:
+    """The calendar that labels show, or where that is of another step the one of `calendar`'s step."""
+    try:
+        found = Calendar.of(labels)
+        if found.step == calendar.step:
+            return found
+    except ValueError:
+        pass
+    return calendar.rephased(labels)
 
 
 def _misfits(rows: Rows, codes: np.ndarray, calendar: Calendar) -> tuple[np.ndarray, np.ndarray]:
     """Which series have another frequency (off the grid, or more gaps than neighbours), and the gaps of each."""
-    time_index, off = calendar.locate(rows.labels)
+    time_index, off = locate(rows, calendar)
     order = np.lexsort((time_index, codes))
     ordered, distance = codes[order], np.diff(time_index[order])
     same, n = ordered[1:] == ordered[:-1], len(rows.ids)
@@ -137,6 +173,8 @@ def _off_grid(rows: Rows, row: int, calendar: Calendar, suggest: bool) -> str:
     owner = "" if rows.codes is None else f" of {rows.owner(code)}"
     found = _calendar_of(rows, code) if suggest else None
     remedy = "move it or pass the right `freq`"
-    if found is not None and found.freq != calendar.freq:
+    if found is not None and found.step == calendar.step and len(rows.ids) > 1:
+        remedy = "leave `freq` out, so that each series may keep its own days and hours, or move its times"
+    elif found is not None and found.freq != calendar.freq:
         remedy = f"its series looks like freq {found.freq!r}: pass that, or move its times"
     return f"time label {show(rows.labels[row])}{owner} is not on the grid of {calendar.freq!r}; {remedy}."

@@ -31,13 +31,21 @@ def _check_steps(rows: Rows, ordered: OrderedRows, missing: str) -> None:
         return
     row = int(broken.argmax())
     which = rows.owner(int(codes[row]))
-    before, after = (show(label) for label in calendar.labels(time_index[row : row + 2]))
+    own = calendar if rows.codes is None else calendar.of_series(rows.name(int(codes[row])))
+    before, after = (show(label) for label in own.labels(time_index[row : row + 2]))
     if before == after:
         raise ValueError(f"{which} has more than one row at {before}; keep one.")
     raise ValueError(
-        f"{which} has a gap of {some(distance[row] - 1, 'row')} between {before} and {after} (freq {calendar.freq!r}); "
-        "fill it, pass `missing='interpolate'` or 'ffill', or pass the `freq` of the rows."
+        f"{which} has a gap of {some(distance[row] - 1, 'row')} between {before} and {after} (freq {own.freq!r}); "
+        f"fill it, pass `missing='interpolate'` or 'ffill', or pass the `freq` of the rows{_day_off(own)}."
     )
+
+
+def _day_off(calendar: Calendar) -> str:
+    """Words for an error: how days are named of which some are missing every week, or on holidays."""
+    if calendar.step[:2] not in (("day", 1), ("business day", 1)):
+        return ""
+    return ", such as `pd.offsets.CustomBusinessDay(weekmask='Sun Mon Tue Wed Thu', holidays=[...])`"
 
 
 def _every_step(rows: Rows, ordered: OrderedRows) -> SeriesData[np.ndarray]:
@@ -48,7 +56,7 @@ def _every_step(rows: Rows, ordered: OrderedRows) -> SeriesData[np.ndarray]:
     starts = time_index[ends - counts]
     lengths = time_index[ends - 1] - starts + 1
     if (lengths != counts).any():
-        if lengths.sum() > MOST_FILLED * counts.sum():
+        if lengths.sum(dtype=np.float64) > MOST_FILLED * counts.sum():  # whose sum may be too large for int64
             i = int((lengths - counts).argmax())
             raise ValueError(
                 f"{rows.owner(i)} has {some(counts[i], 'row')} where freq {calendar.freq!r} asks for {lengths[i]}, too "
@@ -79,7 +87,8 @@ def _check_values(rows: Rows, calendar: Calendar, data: SeriesData[np.ndarray], 
         kind, count, remedy = "infinite value", np.isinf(series).sum(), "replace it, or drop it and fill the gap"
     else:
         kind, count, remedy = "huge value", (np.abs(series) > LARGEST).sum(), f"rescale it to below {LARGEST:g}"
-    label = show(calendar.label(time_index))
+    own = calendar if rows.codes is None else calendar.of_series(rows.name(i))
+    label = show(own.label(time_index))
     raise ValueError(f"{rows.channel(i)} has {some(count, kind)}, the first at {label}; {remedy}.")
 
 

@@ -18,7 +18,7 @@ from .series_data import SeriesData
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Series of one calendar.
+    """Series of one step.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Panel:
     ids : Index, shape (n_series,)
         Series ids, sorted where they can be; column names for a wide table, channel numbers for an array.
     calendar : Calendar
-        What a time index means.
+        What a time index means: the step of all series, and where those of another phase lie.
     layout : Layout
         How the table was laid out.
     """
@@ -113,12 +113,22 @@ class Panel:
     def _by_row(self, forecast: np.ndarray, columns: Sequence[str]) -> pd.DataFrame:
         """One row for each series and step, one column for each output."""
         layout, steps = self.layout, np.arange(forecast.shape[1])
-        times = self.calendar.labels(np.add.outer(self.data.ends, steps).ravel())
+        times = self._times(np.add.outer(self.data.ends, steps))
         table: dict[Any, Any] = {layout.time_col: write_dates(times, layout.written)}
         if layout.kind == "long":
             table = {layout.id_col: self.ids.repeat(len(steps)), **table}
         outputs = forecast.reshape(-1, len(columns)).T
         return pd.DataFrame(table | dict(zip(columns, outputs, strict=True)))
+
+    def _times(self, time_index: np.ndarray) -> pd.Index:
+        """The labels of each series' time index (n_series, steps), series after series."""
+        if not self.calendar.phases:
+            return self.calendar.labels(time_index.ravel())
+        phase, rows = self.calendar.phase_of(self.ids), np.arange(time_index.size).reshape(time_index.shape)
+        calendars = (self.calendar, *(calendar for calendar, _ in self.calendar.phases))
+        parts = [calendar.labels(time_index[phase == i].ravel()) for i, calendar in enumerate(calendars)]
+        order = np.concatenate([rows[phase == i].ravel() for i in range(len(calendars))])
+        return parts[0].append(parts[1:])[np.argsort(order)]
 
     def _by_series(self, point: np.ndarray) -> pd.DataFrame | pd.Series:
         """One row for each step, one column for each series."""
@@ -149,5 +159,5 @@ def _like(index: pd.Index, labels: pd.Index, calendar: Calendar, written: str | 
         return pd.RangeIndex(int(labels[0]), int(labels[-1]) + calendar.span, calendar.span, name=index.name)
     if isinstance(index, pd.DatetimeIndex) and index.freq is not None:
         with contextlib.suppress(ValueError):  # a midnight that clocks skip fits no freq
-            labels.freq = calendar.freq
+            labels.freq = calendar.offset
     return labels.rename(index.name)

@@ -1,0 +1,60 @@
+"""Names of time zones: text that pandas reads as the same zone, whichever library made it."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+import pandas as pd
+
+
+def zone_name(zone: datetime.tzinfo) -> str | None:
+    """Text that pandas reads as a zone of the same times; None where a zone has no name, or that of another.
+
+    That of zoneinfo and pytz is their key, dateutil's begins with 'dateutil/', and a fixed offset is 'UTC+01:00'.
+    """
+    key = getattr(zone, "key", None) or getattr(zone, "zone", None)  # zoneinfo, pytz
+    if key is None:
+        file = re.fullmatch(r"tzfile\('(?:.*zoneinfo/)?(.+)'\)", str(zone))
+        key = f"dateutil/{file[1]}" if file else _fixed(zone)
+    try:
+        known = key is not None and _read(key) is not None
+    except (KeyError, TypeError, ValueError):
+        known = False
+    return key if known else None
+
+
+def dtype_name(dtype: Any) -> str:
+    """The text of a dtype, with a zone that pandas reads where it has one."""
+    zone = zone_name(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else None
+    return str(dtype) if zone is None else f"datetime64[{dtype.unit}, {zone}]"
+
+
+def check_zone(labels: pd.Index) -> None:
+    """ValueError for times in a zone without a name, which no file could say."""
+    zone = getattr(labels.dtype, "tz", None)
+    if zone is not None and zone_name(zone) is None:
+        column = "" if labels.name is None else f" {labels.name!r}"
+        raise ValueError(
+            f"time labels{column} must be in a time zone with a name or a fixed offset, got {zone!r}; convert them "
+            "first, for example with `.dt.tz_convert('Europe/Berlin')`."
+        )
+
+
+def _fixed(zone: datetime.tzinfo) -> str | None:
+    """'UTC', or 'UTC+01:00', of a zone that keeps one offset of whole minutes."""
+    last = "1950-01-01" if isinstance(zone, datetime.timezone) else "2050-01-01"  # the one class that keeps it for sure
+    moments = pd.date_range("1950-01-01", last, freq="QS", tz="UTC").tz_convert(zone)
+    offsets = {moment.utcoffset() for moment in moments}
+    if type(zone).__name__ == "tzlocal" or len(offsets) > 1:  # the next computer's own zone is another
+        return None
+    minutes, rest = divmod(offsets.pop(), datetime.timedelta(minutes=1))
+    if rest:
+        return None
+    return "UTC" if minutes == 0 else f"UTC{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
+def _read(name: str) -> datetime.tzinfo | None:
+    zone: datetime.tzinfo | None = pd.DatetimeTZDtype("s", name).tz
+    return zone
