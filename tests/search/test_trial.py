@@ -14,6 +14,7 @@ from optuna.study import Study
 from titans_ts import TitansForecaster, TitansSearchCV
 from titans_ts.search import storage
 from titans_ts.search.trial import EPOCHS, PARAMETERS, SURPLUS, Objective, Surplus
+from titans_ts.training.history import History
 
 ROWS = 160
 DROPOUT = {"dropout": FloatDistribution(0.0, 0.5)}
@@ -67,11 +68,11 @@ def test_the_score_is_the_best_validation_error_of_a_fit() -> None:
     assert study.trials[0].value == history.best.validation_loss
 
 
-def test_the_best_error_so_far_is_reported_after_each_epoch() -> None:
+def test_the_error_of_the_best_weights_so_far_is_reported_after_each_epoch() -> None:
     study = run(objective(tiny(max_epochs=2)))
     evaluations = tiny(max_epochs=2, **study.trials[0].params).fit(waves()).history_.evaluations
-    losses = [evaluation.validation_loss for evaluation in evaluations]
-    assert study.trials[0].intermediate_values == {1: min(losses[:5]), 2: min(losses)}
+    best = [History(evaluations[:n]).best.validation_loss for n in (5, 9)]
+    assert study.trials[0].intermediate_values == {1: best[0], 2: best[1]}
 
 
 def test_the_estimator_is_not_changed_and_has_a_seed_if_it_had_none() -> None:

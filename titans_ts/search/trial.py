@@ -135,18 +135,18 @@ def _lies_in(where: BaseDistribution, value: Any) -> bool:
 
 
 class _Watch:
-    """Report each epoch's best error so far, with those of the windows before, and stop where it is hopeless."""
+    """Report each epoch's error of the best weights so far, with those of the windows before, and stop where it is hopeless."""
 
     def __init__(self, trial: Trial, before: list[float], window: int) -> None:
         self.trial, self.before, self.window = trial, before, window
-        self.best = math.inf
+        self.criterion = self.error = math.inf  # by the first the weights are kept, the second is the score
 
     def __call__(self, evaluation: Evaluation) -> None:
-        if evaluation.validation_loss < self.best:  # not where it is NaN
-            self.best = evaluation.validation_loss
-        if evaluation.epoch == 0 or evaluation.epoch != int(evaluation.epoch) or math.isinf(self.best):
+        if evaluation.criterion < self.criterion:  # not where it is NaN
+            self.criterion, self.error = evaluation.criterion, evaluation.validation_loss
+        if evaluation.epoch == 0 or evaluation.epoch != int(evaluation.epoch) or math.isinf(self.error):
             return
-        self.trial.report(float(np.mean([*self.before, self.best])), self.window * EPOCHS + int(evaluation.epoch))
+        self.trial.report(float(np.mean([*self.before, self.error])), self.window * EPOCHS + int(evaluation.epoch))
         seen(self.trial)
         if self.trial.should_prune():
             raise optuna.TrialPruned(f"after epoch {evaluation.epoch:g} of window {self.window + 1}")
