@@ -135,7 +135,7 @@ def _lies_in(where: BaseDistribution, value: Any) -> bool:
 
 
 class _Watch:
-    """Report each epoch's error of the best weights so far, with those of earlier windows; stop where it is hopeless."""
+    """Report each epoch's error of the best weights so far, with those of earlier windows; stop where hopeless."""
 
     def __init__(self, trial: Trial, before: list[float], window: int) -> None:
         self.trial, self.before, self.window = trial, before, window
