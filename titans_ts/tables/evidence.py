@@ -48,14 +48,18 @@ def check_channels(names: pd.Index, dtypes: list[Any], values: np.ndarray, has_t
     rows = values.shape[1]
     if rows < 3 or not len(names):
         return
-    whole = np.array([types.is_integer_dtype(dtype) for dtype in dtypes])
+    kinds = {dtype: types.is_integer_dtype(dtype) for dtype in set(dtypes)}
+    whole = np.array([kinds[dtype] for dtype in dtypes])
+    # A glance at all columns at once, for a table may have thousands: most are noise and need no second look.
     low, high = values.min(1), values.max(1)  # NaN where a value is missing
     suspect = np.logical_or.reduce([(low >= least) & (high < 100 * least) for _, least in _EPOCHS])
-    if has_times:
-        suspect |= whole & ((high - low == rows - 1) | (low == high))
-        suspect[[i for i in np.flatnonzero(whole) if names[i] is None or str(names[i])[:1] in ("", "U", "_")]] = True
-    else:
-        suspect |= whole | (values[:, :3] % 1 == 0).all(1)
+    suspect |= whole & ((high - low == rows - 1) | (low == high))
+    suspect[[i for i in np.flatnonzero(whole) if names[i] is None or str(names[i])[:1] in ("", "U", "_")]] = True
+    if not has_times:
+        steps = values[:, 1:3] - values[:, :2]
+        suspect |= (whole & (steps[:, 0] == steps[:, -1])) | ((low >= 180_001) & (high <= 22_001_231))
+        written_whole = np.flatnonzero((values[:, :3] % 1 == 0).all(1))
+        suspect[[i for i in written_whole if _TIME_NAMES.fullmatch(str(names[i]))]] = True
     steady = None
     for i in np.flatnonzero(suspect):
         column, name, kind = values[i], names[i], _called(names[i])

@@ -157,7 +157,8 @@ def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str
     if has_time and has_target:
         _check_index(table, time_col, id_col)
         return _read_long(table, id_col if has_id else None, time_col, target_col)
-    dates = [name for name, column in table.items() if holds_dates(column)]
+    others = [name for name, dtype in table.dtypes.items() if not types.is_numeric_dtype(dtype)]
+    dates = [name for name in others if holds_dates(table[name])]
     layouts = (
         f"a long table (columns {id_col!r}, {time_col!r}, {target_col!r}), one series ({time_col!r}, {target_col!r}) "
         "or a wide table (times in the index or in one column of dates, numbers in all other columns)"
@@ -240,7 +241,7 @@ def _check_index_of_times(table: pd.DataFrame, id_col: str) -> None:
     index = table.index
     if is_date(index.dtype):
         return
-    ids = [name for name in table.columns if not types.is_numeric_dtype(table[name].dtype)][:1]
+    ids = [name for name, dtype in table.dtypes.items() if not types.is_numeric_dtype(dtype)][:1]
     if named_by_dates(table.columns.drop(ids)) and not holds_dates(index):
         call = "df.T" if not ids else f"df.set_index({ids[0]!r}).T"
         raise ValueError(
@@ -375,6 +376,8 @@ def _floats(column: pd.Series, what: str, remedy: Callable[[], str] | None = Non
         raise TypeError(
             f"{what} must hold real numbers, got dtype {dtype}; {remedy() if remedy else numbers_from(column)}."
         )
+    if isinstance(dtype, np.dtype):
+        return column.to_numpy(np.float64, copy=True)
     return column.to_numpy(np.float64, copy=True, na_value=np.nan)
 
 
