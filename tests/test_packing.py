@@ -2,8 +2,9 @@
 
 import datetime
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import dateutil.tz
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titans_ts.packing import pack, pack_fields, unpack, unpack_all
+from titans_ts.tables.calendar import Calendar
 
 
 def sent(value):
@@ -119,3 +121,36 @@ def test_a_dataclass_is_its_fields_by_name():
 def test_what_was_not_packed_is_not_read(packed):
     with pytest.raises((KeyError, TypeError, ValueError)):
         unpack(packed)
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [
+        pd.DateOffset(months=1, day=31),
+        pd.offsets.CustomBusinessDay(2, weekmask="Sun Mon Tue Wed Thu", holidays=["2024-01-02"]),
+        pd.offsets.CBMonthEnd(holidays=["2024-01-31"]),
+    ],
+)
+def test_an_offset_that_no_alias_says_comes_back(offset):
+    dates = pd.date_range("2024-01-01", periods=40, freq=offset)
+    assert type(sent(offset)) is type(offset)
+    assert pd.date_range("2024-01-01", periods=40, freq=sent(offset)).tolist() == dates.tolist()
+
+
+def test_a_calendar_comes_back_with_its_phases():
+    mondays, wednesdays = (pd.date_range(day, periods=4, freq="7D") for day in ("2024-01-01", "2024-01-03"))
+    own = Calendar.of(wednesdays, "W-WED")
+    calendar = replace(Calendar.of(mondays, "W-MON"), phases=((own, ("b", 3, pd.Timestamp(0))),))
+    assert sent(calendar) == calendar
+    days = Calendar.of(mondays, pd.offsets.CustomBusinessDay(weekmask="Mon", holidays=["2024-02-05"]))
+    assert sent(days) == days
+    assert days.holidays == ("2024-02-05",)
+
+
+@pytest.mark.parametrize(
+    "zone", [dateutil.tz.tzutc(), dateutil.tz.tzoffset("CET", 3600), dateutil.tz.gettz("Asia/Tokyo")]
+)
+def test_zones_of_other_libraries_come_back_as_the_same_times(zone):
+    index = pd.DatetimeIndex(["2024-03-30", "2024-04-01"], tz=zone)
+    assert [time.isoformat() for time in sent(index)] == [time.isoformat() for time in index]
+    assert sent(index.dtype).unit == index.unit

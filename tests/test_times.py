@@ -277,6 +277,22 @@ def test_case_50_a_series_may_come_on_a_phase_that_was_not_fitted(tmp_path):
         model.predict(df=long(z=hours[:1] + pd.Timedelta("20min")))
 
 
+def test_case_50_periods_of_several_months_keep_their_own_phase(tmp_path):
+    a, b = (pd.period_range(start, periods=30, freq="2M") for start in ("2018-01", "2018-02"))
+    forecast = ahead(forecaster().fit(long(a=a[:29], b=b[:29], c=a[:20])), tmp_path, h=1)
+    assert forecast["ds"].tolist() == [a[29], b[29], a[20]]
+
+
+def test_case_50_polars_rows_keep_their_own_phase(tmp_path):
+    polars = pytest.importorskip("polars")
+    times = two_phases("weeks", 43)
+    table = polars.DataFrame({name: column.to_numpy() for name, column in long(a=times["a"], b=times["b"]).items()})
+    model = forecaster().fit(table[:41].vstack(table[43:-2]))
+    forecast = saved(model, tmp_path).predict(2)
+    assert forecast["ds"].to_list() == [*times["a"][-2:], *times["b"][-2:]]
+    assert np.isfinite(model.score(table[41:43].vstack(table[-2:])))
+
+
 @pytest.mark.parametrize("freq", ["h", 10, "D"])
 def test_case_50_a_freq_that_names_no_phase_leaves_each_series_its_own(freq, tmp_path):
     if freq == 10:

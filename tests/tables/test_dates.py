@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titans_ts.tables.dates import holds_dates, read_dates, write_dates
+from titans_ts.tables.dates import holds_dates, parse, read_dates, write_dates
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -89,3 +89,35 @@ def test_columns_of_dates_are_told_by_their_first_value():
         assert not holds_dates(pd.Series(column, dtype=object))
     assert holds_dates(pd.Series(pd.period_range("2024", periods=2)))
     assert not holds_dates(pd.Series(np.arange(2.0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "moment"),
+    [
+        ("2024-03-31T07:15:09+01:00", "%Y-%m-%dT%H:%M:%S%:z", "2024-03-31T06:15:09+00:00"),
+        ("2024-03-31 07:15-0330", "%Y-%m-%d %H:%M%z", "2024-03-31T10:45:00+00:00"),
+        ("2024-03-31 07:15:00+00:00", "%Y-%m-%d %H:%M:%S%:z", "2024-03-31T07:15:00+00:00"),
+    ],
+)
+def test_text_with_one_offset_from_utc_is_that_moment_and_comes_back(text, written, moment):
+    dates, found = read_dates(pd.Index([text, text]))
+    assert found == written
+    assert dates[0].tz_convert("UTC").isoformat() == moment
+    assert write_dates(dates, found).tolist() == [text, text]
+    assert holds_dates(pd.Series([text]))
+
+
+def test_text_with_several_offsets_is_read_into_the_zone_that_is_asked_for():
+    labels = pd.Index(["2024-03-31T01:00+01:00", "2024-03-31T03:00+02:00"], name="ds")
+    with pytest.raises(
+        ValueError, match=r"'ds' must keep one offset from UTC, got '\+01:00' and '\+02:00' in row 1, as"
+    ):
+        read_dates(labels)
+    with pytest.raises(ValueError, match=r"as where clocks change; pass `tz`\.$"):
+        read_dates(labels, zone_remedy="pass `tz`")
+    dates, written = read_dates(labels, tz="Europe/Berlin")
+    assert [date.isoformat() for date in dates] == ["2024-03-31T01:00:00+01:00", "2024-03-31T03:00:00+02:00"]
+    assert written is None
+    assert parse(labels, "%Y-%m-%dT%H:%M%z", tz="UTC").tolist() == dates.tz_convert("UTC").tolist()
+    with pytest.raises(ValueError, match=r"must all have the format .*, got '2024-03-31T03:00' in row 1"):
+        read_dates(pd.Index([labels[0], "2024-03-31T03:00"]), tz="UTC")

@@ -224,6 +224,24 @@ def test_parts_of_a_panel_keep_ids_and_times():
         assert part.calendar is panel.calendar
 
 
+def test_parts_of_a_panel_keep_the_phase_of_each_series():
+    parts = [
+        pd.DataFrame(
+            {"unique_id": name, "ds": pd.date_range(start, periods=rows, freq="7D"), "y": np.arange(float(rows))}
+        )
+        for name, start, rows in (("a", "2024-01-01", 6), ("b", "2024-01-03", 5), ("c", "2024-01-08", 5))
+    ]
+    panel = read_table(pd.concat(parts, ignore_index=True))
+    assert [(own.freq, names) for own, names in panel.calendar.phases] == [("W-WED", ("b",))]
+    expected = [["2024-02-12", "2024-02-19"], ["2024-02-07", "2024-02-14"], ["2024-02-12", "2024-02-19"]]
+    for part, order in ((panel, [0, 1, 2]), (panel.take(np.array([1, 2, 0])), [1, 2, 0]), (panel.tail(2), [0, 1, 2])):
+        written = part.write(np.zeros((3, 2, 1)))
+        assert written["unique_id"].tolist() == [panel.ids[i] for i in order for _ in range(2)]
+        assert written["ds"].astype(str).tolist() == [day for i in order for day in expected[i]]
+    assert panel.take(np.array([1])).write(np.zeros((1, 1, 1)))["ds"].astype(str).tolist() == ["2024-02-07"]
+    assert panel.head(np.array([3, 3, 3])).write(np.zeros((3, 1, 1)))["ds"].dt.day.tolist() == [22, 24, 29]
+
+
 def test_the_mask_follows_its_series():
     rows = pd.concat([long_table({"a": 7}), long_table({"b": 5})], ignore_index=True).drop(index=[2, 9])
     panel = read_table(rows, missing="ffill")

@@ -34,7 +34,7 @@ class Calendar:
     ----------
     freq : str or int
         The alias of one step, pandas' own ('h', '15min', 'QE-DEC') or that of a day of the month ('MD-15', 'QD-JAN-15',
-        'YD-MAR-10') or of weekdays ('C-SUN,MON', whose holidays are beside it); for integer labels their distance.
+        'YD-MAR-10') or of weekdays ('C-MON,SUN', whose holidays are beside it); for integer labels their distance.
     dtype : dtype
         Of the labels; it carries their unit, time zone or period.
     counts : str

@@ -123,8 +123,8 @@ def parse(labels: pd.Index, written: str, *, tz: str | None = None, zone_remedy:
 
     Text with offsets from UTC, '%z', becomes dates in `tz`, or at the one offset that all of it has.
     """
-    with_offset = written.endswith(("%z", _COLON))
-    dates = pd.to_datetime(labels, format=written.replace(_COLON, "%z"), errors="coerce", utc=with_offset)
+    form = written.replace(_COLON, "%z")
+    dates = pd.to_datetime(labels, format=form, errors="coerce", utc=form.endswith("%z"))
     bad = np.asarray(dates.isna() & labels.notna())
     if bad.any():
         column = "" if labels.name is None else f" {labels.name!r}"
@@ -132,7 +132,7 @@ def parse(labels: pd.Index, written: str, *, tz: str | None = None, zone_remedy:
             f"time labels{column} must all have the format {written!r}, got {labels[int(bad.argmax())]!r} in row "
             f"{bad.argmax()}; write them alike, or convert them first, with `pd.to_datetime`."
         )
-    if not with_offset:
+    if not form.endswith("%z"):
         return dates
     if tz is not None:
         return dates.tz_convert(tz)
@@ -144,7 +144,7 @@ def parse(labels: pd.Index, written: str, *, tz: str | None = None, zone_remedy:
             f"time labels{column} must keep one offset from UTC, got {offsets[0]!r} and {offsets[row]!r} in row {row}, "
             f"as where clocks change; {zone_remedy}."
         )
-    return dates if offsets[0] == "Z" else dates.tz_convert(pd.Timestamp(labels[labels.notna()][0]).tz)
+    return dates.tz_convert(pd.to_datetime(labels[labels.notna()][:1], format=form).tz)
 
 
 def guess(labels: pd.Index) -> str:

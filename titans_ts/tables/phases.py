@@ -20,9 +20,11 @@ def locate(rows: Rows, calendar: Calendar) -> tuple[np.ndarray, np.ndarray]:
         return calendar.locate(rows.labels)
     phase = calendar.phase_of(rows.ids)[rows.codes]
     time_index, off = np.empty(len(phase), dtype=np.int64), np.empty(len(phase), dtype=bool)
+    order = np.argsort(phase, kind="stable")
+    ends = np.searchsorted(phase[order], np.arange(len(calendar.phases) + 2))
     for i, own in enumerate((calendar, *(own for own, _ in calendar.phases))):
-        here = phase == i
-        if here.any():
+        here = order[ends[i] : ends[i + 1]]
+        if len(here):
             time_index[here], off[here] = own.locate(rows.labels[here])
     return time_index, off
 

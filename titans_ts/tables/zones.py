@@ -14,15 +14,16 @@ def zone_name(zone: datetime.tzinfo) -> str | None:
 
     That of zoneinfo and pytz is their key, dateutil's begins with 'dateutil/', and a fixed offset is 'UTC+01:00'.
     """
-    key = getattr(zone, "key", None) or getattr(zone, "zone", None)  # zoneinfo, pytz
-    if key is None:
-        file = re.fullmatch(r"tzfile\('(?:.*zoneinfo/)?(.+)'\)", str(zone))
-        key = f"dateutil/{file[1]}" if file else _fixed(zone)
+    name: str | None
+    if file := re.fullmatch(r"tzfile\('(?:.*zoneinfo/)?([^/].*)'\)", str(zone)):
+        name = f"dateutil/{file[1]}"
+    else:
+        name = getattr(zone, "key", None) or getattr(zone, "zone", None) or _fixed(zone)  # zoneinfo, pytz, others
     try:
-        known = key is not None and _read(key) is not None
+        is_read = name is not None and pd.DatetimeTZDtype("s", name).tz is not None
     except (KeyError, TypeError, ValueError):
-        known = False
-    return key if known else None
+        return None
+    return name if is_read else None
 
 
 def dtype_name(dtype: Any) -> str:
@@ -53,8 +54,3 @@ def _fixed(zone: datetime.tzinfo) -> str | None:
     if rest:
         return None
     return "UTC" if minutes == 0 else f"UTC{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
-
-
-def _read(name: str) -> datetime.tzinfo | None:
-    zone: datetime.tzinfo | None = pd.DatetimeTZDtype("s", name).tz
-    return zone
