@@ -1,10 +1,12 @@
 """Tables from files: as they were written, or refused with what to pass."""
 
+import re
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from pandas.io.common import get_handle
 
 from titans_ts.tables.files import read_file
 from titans_ts.tables.read import read_table
@@ -96,6 +98,108 @@ def test_wide_files_find_their_column_of_dates(tmp_path):
 def test_what_is_separated_otherwise_is_refused_with_the_remedy(text, how, words, tmp_path):
     with pytest.raises(ValueError, match=f"table.csv'.* {words}"):
         read_file(file(tmp_path, text), **how)
+
+
+def numbers(folder, *texts: str, **how: object) -> list[float]:
+    rows = "".join(f'{i},"{text}"\n' for i, text in enumerate(texts))
+    return read_file(file(folder, "ds,y\n" + rows), **how)["y"].tolist()
+
+
+def passed(error: Exception) -> list[dict]:
+    """The arguments that an error names, each reading's apart."""
+    found = re.findall(r"((?:`\w+=.*?`(?: and )?)+)(?=[).])", str(error))
+    return [eval(f"dict({', '.join(re.findall(r'`(.*?)`', part))})") for part in found]
+
+
+@pytest.mark.parametrize(
+    ("texts", "given", "readings"),
+    [
+        (["1,150", "2,300"], {}, [[1.15, 2.3], [1150, 2300]]),
+        (["1,150", "2,30"], {}, [[1.15, 2.3]]),
+        (["1,150", "0,300"], {}, [[1.15, 0.3]]),
+        (["1,150", "999", "12"], {}, [[1.15, 999, 12], [1150, 999, 12]]),
+        (["-1,150,000", "2,300"], {}, [[-1150000, 2300]]),
+        (["1,150.5", "2,300"], {}, [[1150.5, 2300]]),
+        (["1.150,5", "2.300"], {}, [[1150.5, 2300]]),
+        (["1.150", "2.300"], {"decimal": ","}, [[1.15, 2.3], [1150, 2300]]),
+        (["1.5", "2.300"], {"decimal": ","}, [[1.5, 2.3]]),
+        (["1,150", "2,5"], {"thousands": ","}, [[1.15, 2.5]]),
+        (["1 150", "2 300"], {}, [[1150, 2300]]),
+        (["1\u202f150,5", "2\u202f300,25"], {}, [[1150.5, 2300.25]]),
+        (["1\u00a0150.5", "7"], {}, [[1150.5, 7]]),
+        (["1'150", "2'300.5"], {}, [[1150, 2300.5]]),
+        (["1.5e3", "1,150"], {}, [[1500, 1150]]),
+    ],
+)
+def test_numbers_in_other_notations_are_read_as_one_of_the_readings_named(texts, given, readings, tmp_path):  # case 45
+    with pytest.raises(ValueError, match=r"table.csv', column 'y' has text such as ") as caught:
+        numbers(tmp_path, *texts, **given)
+    options = passed(caught.value)
+    found = [numbers(tmp_path, *texts, **{**given, **option}) for option in options]
+    assert sorted(found) == sorted(readings)
+
+
+def test_all_columns_of_a_file_have_one_notation(tmp_path):
+    path = file(tmp_path, 'ds,a,b\n1,"1,150","2,5"\n2,"1,151","3,5"\n')
+    with pytest.raises(ValueError, match=r"column 'b' has text such as '2,5'; pass `decimal=','`\."):
+        read_file(path)
+    assert read_file(path, decimal=",")[["a", "b"]].values.tolist() == [[1.15, 2.5], [1.151, 3.5]]
+    path = file(tmp_path, 'ds,a\n1,"1,5"\n2,"1.234,5"\n3,"1,234.5"\n')
+    with pytest.raises(ValueError, match=r"column 'a' .*, and no one notation fits all numbers of the file"):
+        read_file(path)
+
+
+def test_thousands_are_read_where_they_are_grouped_and_nothing_else_changes(tmp_path):
+    path = file(tmp_path, 'unique_id,ds,y,note,z\n"1,150",2024-01-01,"1,150","x",5\n"7",2024-01-02,,n/v,6\n')
+    table = read_file(path, thousands=",")
+    assert table["unique_id"].tolist() == ["1,150", "7"]
+    assert table["y"].tolist()[:1] == [1150]
+    assert table["y"].isna().tolist() == [False, True]
+    assert table["z"].tolist() == [5, 6]
+    for mark in ("", ",,", "."):
+        with pytest.raises(ValueError, match="`thousands` must be one character other than `decimal`, got"):
+            read_file(path, thousands=mark)
+
+
+@pytest.mark.parametrize("end", ["", ".gz", ".zip"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("date,a,b\n1,2,3,4\n5,6,7,8\n", "line 2 has 4 fields under 3 names .date, a, b.; name every column"),
+        ("date,a,b\n0,2,3,4\n1,6,7,8\n", "line 2 has 4 fields under 3 names .date, a, b.; name every column"),
+        ("date,a,b\n1,2,3\n5,6,7,8\n", "line 3 has 4 fields under 3 names"),
+        ("date,a,b\n1,2,3,4\n5,6,7\n", "line 2 has 4 fields under 3 names"),
+        ("date,a,b\n\n1,2,3\n5,6\n", "line 4 has 2 fields under 3 names .date, a, b.; write every field"),
+        ("date,a,b\n1,2,3,\n5,6,7,\n", "line 2 has 4 fields under 3 names .*; remove the ',' that ends the line"),
+        ('date,a,b\n1,"x\ny",3\n5,6\n', "line 4 has 2 fields under 3 names"),
+        ("date,a,b\n1,1,150,3\n5,6,3\n", "line 2 has 4 fields under 3 names .*, or quote fields that hold ','"),
+        ("a,b,c,d,e\n1\n", r"line 2 has 1 field under 5 names \(a, b, c, d, \.\.\.\)"),
+    ],
+)
+def test_rows_of_more_or_fewer_fields_than_names_are_refused_by_line(text, words, end, tmp_path):  # case 46
+    path = tmp_path / f"table.csv{end}"
+    pd.Series([0]).to_csv(path)  # pandas knows how to compress
+    with get_handle(path, "w", compression="infer") as handles:
+        handles.handle.write(text)
+    with pytest.raises(ValueError, match=rf"table.csv.*', {words}"):
+        read_file(path)
+
+
+def test_separators_at_the_end_of_every_line_are_no_column(tmp_path):
+    table = read_file(file(tmp_path, "date,a,b,\n2024-01-01,1,2,\n2024-01-02,3,4,\n"))
+    assert table.columns.tolist() == ["date", "a", "b"]
+    assert read_file(file(tmp_path, "date,a,\n2024-01-01,1,\n2024-01-02,3,4\n")).columns[-1] == "Unnamed: 2"
+
+
+def test_missing_values_in_the_last_column_are_missing(tmp_path):
+    table = read_file(file(tmp_path, "ds,y\n1,1\n2,\n3,NA\n"))
+    assert table["y"].isna().tolist() == [False, True, True]
+
+
+def test_a_column_may_have_the_name_of_a_missing_value_or_none(tmp_path):
+    table = read_file(file(tmp_path, ",NA,\n0,1,5\n1,,6\n"))
+    assert table.columns.tolist() == ["Unnamed: 0", "NA", "Unnamed: 2"]
+    assert table["NA"].isna().tolist() == [False, True]
 
 
 def test_other_encodings_and_endings_are_refused(tmp_path):

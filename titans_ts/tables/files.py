@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from .dates import holds_dates, is_date, parse, read_dates
+from .layouts import some
 
 CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
@@ -23,6 +24,7 @@ NO_VALUE += ["NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 
 # How numbers may be written: the mark before decimals, and the one between thousands.
 NOTATIONS = ((".", None), (",", None), (".", ","), (",", "."), *((d, t) for t in " '’_\u00a0\u202f" for d in ".,"))
+HEAD = 50  # lines that are looked at in every file, for rows wider than the names
 MARKED = r"[+-]?\d*[.,' ’_\u00a0\u202f]\d[\d.,' ’_\u00a0\u202f]*(?:[eE][+-]?\d+)?"
 
 
@@ -127,7 +129,7 @@ def _read_csv(path: Path, sep: str, decimal: str, thousands: str | None, id_col:
         raise ValueError(f"'{path}' must name every column once, got {given[given.duplicated()].iloc[0]!r} again.")
     if len(names) == 1 and (found := [other for other in ";\t,|" if other in names[0]]):
         raise ValueError(f"'{path}' has one column, {names[0]!r}; pass `sep={found[0]!r}`.")
-    if not isinstance(table.index, pd.RangeIndex) or (len(table) and table.iloc[:, -1].isna().any()):
+    if _misfit(path, sep, HEAD) or (len(table) and table.iloc[:, -1].isna().any()):
         _check_fields(path, sep)
     if len(names) > 1 and given.isna().iloc[-1] and table.iloc[:, -1].isna().all():
         table = table.iloc[:, :-1].copy()  # separators end every line
@@ -137,28 +139,34 @@ def _read_csv(path: Path, sep: str, decimal: str, thousands: str | None, id_col:
 
 
 def _check_fields(path: Path, sep: str) -> None:
-    """Refuse a row with more or fewer fields than there are names, which pandas would fill or shift."""
-    lines = pd.read_csv(
-        path, sep="\x1f", header=None, names=["line"], dtype=str, quoting=csv.QUOTE_NONE, skip_blank_lines=False,
-        encoding="utf-8-sig", keep_default_na=False,
-    )["line"]  # fmt: skip
-    rows = csv.reader((f"{line}\n" for line in lines), delimiter=sep) if len(sep) == 1 else None
-    split = rows if rows is not None else (re.split(sep, line.strip()) for line in lines)
+    """Refuse a row with more or fewer fields than there are names, which pandas would shift or fill."""
+    found = _misfit(path, sep)
+    if found is None:
+        return
+    line, fields, names = found
+    remedy = "name every column in the first line" if len(fields) > len(names) else "write every field"
+    if len(fields) > len(names) and not any(fields[len(names) :]):
+        remedy = f"remove the {sep!r} that ends the line, or end the first line with one too"
+    shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+    raise ValueError(
+        f"'{path}', line {line} has {some(len(fields), 'field')} under {some(len(names), 'name')} ({shown}); {remedy}, "
+        f"or quote fields that hold {sep!r}."
+    )
+
+
+def _misfit(path: Path, sep: str, most: int | None = None) -> tuple[int, list[str], list[str]] | None:
+    """The first row, among `most` lines, with other fields than names: its line, its fields and the names."""
+    how: dict[str, Any] = dict(header=None, names=["line"], dtype=str, nrows=most, encoding="utf-8-sig")
+    how |= dict(sep="\x1f", quoting=csv.QUOTE_NONE, skip_blank_lines=False, keep_default_na=False)
+    lines = pd.read_csv(path, **how)["line"]
     names: list[str] = []
-    for i, fields in enumerate(split, start=1):
-        line = i if rows is None else rows.line_num
-        if not any(fields):
-            continue
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=sep if len(sep) == 1 else ",")
+    rows = reader if len(sep) == 1 else (re.split(sep, line.strip()) for line in lines)
+    for i, fields in enumerate(rows, start=1):
         names = names or fields
-        if len(fields) == len(names):
-            continue
-        remedy = "name every column in the first line" if len(fields) > len(names) else "write every field"
-        if len(fields) > len(names) and not any(fields[len(names) :]):
-            remedy = f"remove the {sep!r} that ends the line, or end the first line with one too"
-        raise ValueError(
-            f"'{path}', line {line} has {len(fields)} fields under {len(names)} names ({', '.join(names[:4])}"
-            f"{', ...' if len(names) > 4 else ''}); {remedy}, or quote fields that hold {sep!r}."
-        )
+        if any(fields) and len(fields) != len(names):
+            return reader.line_num if len(sep) == 1 else i, fields, names
+    return None
 
 
 def _with_numbers(
@@ -200,7 +208,8 @@ def _other_marks(
     seen = f"'{path}', column {name!r} has text such as {example!r}"
     if not common:
         return f"{seen}, and no one notation fits all numbers of the file; write them alike."
-    readings = sorted((_value(example, *each), _arguments(each, notation)) for each in common)
+    fewest = sorted(common, key=lambda each: (_arguments(each, notation).count("="), each[0]), reverse=True)
+    readings = sorted({_value(example, *each): _arguments(each, notation) for each in fewest}.items())
     if len(readings) == 1:
         return f"{seen}; pass {readings[0][1]}."
     told = " or ".join(f"{value} (pass {arguments})" for value, arguments in readings)
