@@ -107,11 +107,12 @@ def test_case_44_a_day_of_the_month_is_continued_and_no_number_of_days(labels, f
         (pd.DateOffset(months=3), "2020-02-10", "QD-FEB-10", ["2025-02-10", "2025-05-10"]),
         (pd.DateOffset(weeks=2), "2024-01-03", "2W-WED", ["2024-10-09", "2024-10-23"]),
         (pd.DateOffset(days=1), "2024-01-15", "D", ["2024-02-04", "2024-02-05"]),
+        (np.timedelta64(6, "h"), "2024-01-15", "6h", ["2024-01-20", "2024-01-20 06:00:00"]),
         (pd.DateOffset(hours=6), "2024-01-15", "6h", ["2024-01-20", "2024-01-20 06:00:00"]),
     ],
 )
 def test_case_44_an_offset_of_pandas_is_accepted_and_so_is_the_name_it_gets(freq, start, found, after, tmp_path):
-    times = plain(pd.date_range(start, periods=20, freq=freq))
+    times = plain(pd.date_range(start, periods=20, freq=found if found == "6h" else freq))
     for table in (one(times), one(times)[::-1]):
         model = forecaster(freq=freq).fit(table)
         assert model.freq_ == found
@@ -412,14 +413,27 @@ def offsets_text(zone: str, periods: int = 60) -> list[str]:
     return [time.isoformat() for time in pd.date_range("2024-03-30", periods=periods, freq="h", tz=zone)]
 
 
-def test_case_49_text_over_a_change_of_clocks_is_refused_and_the_remedy_works(tmp_path):
-    table = one(offsets_text(BERLIN))
+@pytest.mark.parametrize("form", ["text", "text with fractions", "objects", "days"])
+def test_case_49_text_over_a_change_of_clocks_is_refused_and_the_remedy_works(form, tmp_path):
+    whole = pd.date_range("2024-03-30", periods=63, freq="D" if form == "days" else "h", tz=BERLIN)
+    timespec = "milliseconds" if form == "text with fractions" else "seconds"
+    times = [time.isoformat(timespec=timespec) for time in whole[:60]]
+    if form == "objects":
+        times = pd.Index([datetime.datetime.fromisoformat(time) for time in times], dtype=object)
+    table = one(times)
     with pytest.raises(ValueError, match=r"'ds' must keep one offset from UTC, got '\+01:00' and '\+02:00'") as caught:
         forecaster().fit(table)
-    remedy = str(caught.value).split("`")[1].replace("...", "table['ds']")
-    table = table.assign(ds=eval(remedy))
-    forecast = ahead(forecaster().fit(table), tmp_path)
-    assert [time.isoformat() for time in forecast["ds"].dt.tz_convert(BERLIN)] == offsets_text(BERLIN, 63)[60:]
+    remedy = str(caught.value).split("`")[1]
+    table = table.assign(ds=eval(remedy.replace("...", "table['ds']")))
+    assert ahead(forecaster().fit(table), tmp_path)["ds"].tolist() == whole[60:].tolist()
+    dates, written = read_dates(pd.Index(times), tz=BERLIN)
+    assert dates.tolist() == whole[:60].tolist()
+    assert written is None
+    by_time = pd.DataFrame({"a": np.arange(60.0)}, index=pd.Index(times))
+    with pytest.raises(ValueError, match="must keep one offset from UTC"):
+        forecaster().fit(by_time)
+    by_time.index = eval(remedy.replace("...", "by_time.index"))
+    assert forecaster().fit(by_time).predict().index.tolist() == whole[60:].tolist()
 
 
 def test_case_49_text_is_read_into_one_zone_on_request():

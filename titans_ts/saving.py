@@ -297,6 +297,8 @@ def _parameter(name: str, value: Any) -> Any:
     """A parameter of the estimator as JSON."""
     if name == "random_state" and not isinstance(value, (int, np.integer)):
         return None
+    if isinstance(value, np.timedelta64):  # which is an integer, too
+        value = pd.Timedelta(value)
     if name == "freq" and not (value is None or isinstance(value, (str, int, np.integer))):
         offset = to_offset(value)
         value = offset if type(offset) in UNNAMED_OFFSETS else offset.freqstr

@@ -80,6 +80,8 @@ class Calendar:
             too large, or if their time zone has no name.
         """
         family = _family(labels)
+        if isinstance(freq, np.timedelta64):  # which is an integer, too
+            freq = pd.Timedelta(freq)
         if family == "integer":
             return _integer_calendar(labels, freq)
         if isinstance(freq, (int, np.integer)):

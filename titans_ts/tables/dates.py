@@ -11,12 +11,14 @@ from pandas.api import types
 
 DATE_OBJECTS = "date"  # how labels were written, where not in a strptime format
 
-# What to do about text with several offsets from UTC.
+# What to do about times with several offsets from UTC; a list of them is read alike from a column and from an index.
 ZONE_REMEDY = (
-    "read them first, with `pd.to_datetime(..., utc=True)`, which `tz_convert` takes from UTC to the zone that is meant"
+    "read them into one zone first, with `pd.to_datetime(list(...), utc=True).tz_convert('Europe/Berlin')` or the zone "
+    "that is meant"
 )
 
 _YEAR_FIRST = re.compile(r"\d{4}(?:([-/.]?)\d\d(?:\1\d\d(?:([ T])\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:?\d\d)?)?)?)?")
+_WITH_OFFSET = re.compile(r"\d{4}-\d\d-\d\d.*[+-]\d\d:?\d\d")  # perhaps with fractions of a second
 _COLON = "%:z"  # an offset such as +01:00, as strptime and strftime call it from Python 3.15 on; '%z' has no colon here
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/. ])(\d{1,2})\2(\d{4}|\d\d)\b.*")
 
@@ -38,7 +40,7 @@ def holds_dates(column: pd.Series | pd.Index) -> bool:
     first = column[[int(np.argmax(known))]] if isinstance(column, pd.Index) else column.iloc[[int(np.argmax(known))]]
     label = first.tolist()[0]
     if isinstance(label, str):
-        return bool(_YEAR_FIRST.fullmatch(label) or _YEAR_LAST.fullmatch(label))
+        return any(form.fullmatch(label) for form in (_YEAR_FIRST, _YEAR_LAST, _WITH_OFFSET))
     return pd.api.types.infer_dtype(first) in ("date", "datetime", "datetime64", "period")
 
 
@@ -76,10 +78,14 @@ def read_dates(
     if kind == "date":
         return pd.to_datetime(labels), DATE_OBJECTS
     if kind != "string":
-        return labels.infer_objects(), None  # objects that are datetimes or periods; anything else stays
+        return _from_objects(labels, kind, tz, zone_remedy), None
     first = labels[0]
     written = text_format(first)
     if written is None:
+        if _WITH_OFFSET.fullmatch(first):
+            if tz is not None:
+                return pd.to_datetime(labels, format="ISO8601", utc=True).tz_convert(tz), None
+            _check_offsets(labels, _offsets(labels), zone_remedy)
         if _YEAR_LAST.fullmatch(first):
             column = "" if labels.name is None else f" {labels.name!r}"
             raise ValueError(
@@ -136,15 +142,37 @@ def parse(labels: pd.Index, written: str, *, tz: str | None = None, zone_remedy:
         return dates
     if tz is not None:
         return dates.tz_convert(tz)
-    offsets = labels[labels.notna()].str.extract(r"([+-]\d\d:?\d\d|Z)$", expand=False)
-    if (offsets != offsets[0]).any():
-        row = int(np.asarray(offsets != offsets[0]).argmax())
+    known = labels[labels.notna()]
+    _check_offsets(labels, _offsets(known), zone_remedy)
+    return dates.tz_convert(pd.to_datetime(known[:1], format=form).tz)
+
+
+def _offsets(labels: pd.Index) -> pd.Index:
+    """The offset from UTC that each text ends with."""
+    return labels.str.extract(r"([+-]\d\d:?\d\d|Z)$", expand=False)
+
+
+def _check_offsets(labels: pd.Index, offsets: pd.Index, remedy: str) -> None:
+    """ValueError where times have several offsets from UTC, and so no one time zone."""
+    other = np.asarray(offsets != offsets[0])
+    if other.any():
+        row = int(other.argmax())
         column = "" if labels.name is None else f" {labels.name!r}"
         raise ValueError(
             f"time labels{column} must keep one offset from UTC, got {offsets[0]!r} and {offsets[row]!r} in row {row}, "
-            f"as where clocks change; {zone_remedy}."
+            f"as where clocks change; {remedy}."
         )
-    return dates.tz_convert(pd.to_datetime(labels[labels.notna()][:1], format=form).tz)
+
+
+def _from_objects(labels: pd.Index, kind: str, tz: str | None, zone_remedy: str) -> pd.Index:
+    """Objects that are datetimes or periods as such; anything else stays as it is."""
+    found = labels.infer_objects()
+    if kind != "datetime" or is_date(found.dtype) or any(label.tzinfo is None for label in labels):
+        return found
+    if tz is not None:
+        return pd.to_datetime(labels, utc=True).tz_convert(tz)
+    _check_offsets(labels, pd.Index([label.isoformat()[-6:] for label in labels]), zone_remedy)
+    return pd.to_datetime(labels)
 
 
 def guess(labels: pd.Index) -> str:
