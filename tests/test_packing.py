@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 from dataclasses import dataclass, replace
 
 import dateutil.tz
@@ -91,10 +92,15 @@ def test_a_moment_and_a_period_come_back():
         assert (type(sent(label)), sent(label)) == (type(label), label)
 
 
+def test_a_dict_comes_back_with_its_keys_as_they_were():
+    value = {"a": 1.5, 3: None, pd.Timestamp("2024-01-01"): -math.inf}
+    assert sent(value) == value
+
+
 @pytest.mark.parametrize(
     "value",
     [
-        *(b"a", [1], {"a": 1}, 1j, datetime.date(2024, 1, 1), object),
+        *(b"a", [1], {"a": 1j}, 1j, datetime.date(2024, 1, 1), object),
         *(pd.interval_range(0, 2), pd.Index([b"a"]), pd.Index([1, None], dtype="Int64")),
     ],
 )

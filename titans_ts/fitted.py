@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from .bounds import Bounds
 from .devices import isolated
 from .model import ModelConfig, SimbaForecaster
 from .predict import recent_rows, recursive_forecast
@@ -23,6 +24,8 @@ from .windows.seasonal import seasonal_profiles
 from .windows.splits import Fold, fold_windows
 from .windows.windows import on_device
 
+NO_BOUNDS = Bounds()
+
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
@@ -37,12 +40,15 @@ class FittedModel:
         The last rows of each series, as many as a forecast reads.
     history : History
         The evaluations of the training.
+    bounds : Bounds
+        What forecasts keep to.
     """
 
     network: SimbaForecaster
     scaler: Scaler
     panel: Panel
     history: History
+    bounds: Bounds = NO_BOUNDS
 
     @classmethod
     @isolated()
@@ -54,6 +60,7 @@ class FittedModel:
         train_config: Callable[[int], TrainConfig],
         device: torch.device,
         on_evaluation: Callable[[Evaluation], None] | None = None,
+        bounds: Bounds = NO_BOUNDS,
     ) -> FittedModel:
         """Scale the series, initialise the network in closed form and train it.
 
@@ -69,6 +76,7 @@ class FittedModel:
         device : torch.device
         on_evaluation : callable, optional
             As `fit_network` takes it.
+        bounds : Bounds
         """
         scaler = Scaler.fit(panel.data, fold.train)
         scaled = scaler.transform_panel(panel)
@@ -85,7 +93,7 @@ class FittedModel:
             training = replace(training, random_state=ranks.broadcast(training.random_state))
             network = initialised_network(config, windows.train, windows.validation, profile, training.random_state)
             history = fit_network(network, windows.train, windows.validation, training, on_evaluation)
-        return cls(network, scaler, recent_rows(panel, network), history)
+        return cls(network, scaler, recent_rows(panel, network), history, bounds)
 
     def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.
@@ -102,11 +110,11 @@ class FittedModel:
         Returns
         -------
         ndarray, shape (n_series, steps, outputs), float64
-            In the units of the data.
+            In the units of the data, within the bounds.
         """
         panel = self.panel if panel is None else panel
         series = np.arange(self.panel.n_series) if series is None else series
-        return recursive_forecast(self.network, self.scaler, panel, series, steps)
+        return self.bounds.clip(recursive_forecast(self.network, self.scaler, panel, series, steps), panel)
 
     def squared_errors(self, panel: Panel, series: np.ndarray) -> np.ndarray:
         """Squared errors of forecasting a panel's rows from the end of the rows fitted, over the training variance.

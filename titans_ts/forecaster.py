@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .arguments import check_flag, check_integer, check_no_targets, match_series
+from .bounds import Bounds
 from .defaults import Defaults, defaults_for, shorten
 from .devices import find_device
 from .fitted import FittedModel
@@ -62,6 +63,8 @@ class TitansForecaster(BaseEstimator):
     outliers : {"fill", "keep"}
         What becomes of values that lie more than four times the range of the others beyond it. Filled in, by a line,
         they are named in a warning and treated as missing; "keep" learns from them as they are.
+    lower, upper : float or dict of id to float, optional
+        Bounds of the forecasts, of all series or of each: 0 where values cannot be negative.
     mixer : {"memory", "attention", "mamba", "none"}
         What mixes tokens; anything but the memory is for comparison.
     n_layers, d_model, n_heads : int
@@ -155,6 +158,8 @@ class TitansForecaster(BaseEstimator):
         linear_path: bool | str = True,
         missing: str = "error",
         outliers: str = "fill",
+        lower: Any = None,
+        upper: Any = None,
         loss: str = "mse",
         learning_rate: float = 1e-3,
         batch_size: int | None = None,
@@ -186,6 +191,8 @@ class TitansForecaster(BaseEstimator):
         self.linear_path = linear_path
         self.missing = missing
         self.outliers = outliers
+        self.lower = lower
+        self.upper = upper
         self.loss = loss
         self.learning_rate = learning_rate
         self.batch_size = batch_size
@@ -244,6 +251,7 @@ class TitansForecaster(BaseEstimator):
         if self.outliers not in OUTLIERS:
             raise ValueError(f"`outliers` must be one of {OUTLIERS}, got {self.outliers!r}.")
         panel = self._read(df, min_rows=3, freq=self.freq)
+        bounds = Bounds.of(self.lower, self.upper, panel)
         if self.outliers == "fill":
             panel = fill_outliers(panel)
         defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
@@ -254,7 +262,7 @@ class TitansForecaster(BaseEstimator):
         def train_config(n_windows: int) -> TrainConfig:
             return self._train_config(n_windows, seed, device, val_loss)
 
-        fitted = FittedModel.fit(panel, fold, config, train_config, device, on_evaluation)
+        fitted = FittedModel.fit(panel, fold, config, train_config, device, on_evaluation, bounds)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.fitted_ = fitted

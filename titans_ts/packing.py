@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -42,6 +42,8 @@ def pack(value: Any, what: str) -> Any:
         return float(value) if math.isfinite(value) else {"float": str(float(value))}
     if isinstance(value, tuple):
         return [pack(part, what) for part in value]
+    if isinstance(value, Mapping):
+        return {"map": [[pack(key, what), pack(part, what)] for key, part in value.items()]}
     if isinstance(value, (pd.Timestamp, pd.Period)):
         return {"label": pack(pd.Index([value]), what)}
     packed: dict[str, Any] = {}
@@ -116,6 +118,7 @@ def unpack(value: Any) -> Any:
         "dtype": pandas_dtype,
         "label": lambda packed: unpack(packed)[0],
         "index": _unpack_index,
+        "map": lambda packed: {unpack(key): unpack(part) for key, part in packed},
         "offset": _unpack_offset,
         "calendar": lambda packed: Calendar(**unpack_all(packed)),
     }

@@ -30,6 +30,7 @@ from pandas.tseries.frequencies import to_offset
 from torch import Tensor
 
 from . import __version__
+from .bounds import Bounds
 from .devices import isolated, seeded
 from .fitted import FittedModel
 from .model import ModelConfig, SimbaForecaster
@@ -134,6 +135,7 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
         "layout": pack_fields(panel.layout),
         "carries_freq": isinstance(index, pd.DatetimeIndex) and index.freq is not None,
         "ids": pack(panel.ids, "series names"),
+        "bounds": pack_fields(fitted.bounds),
         "history": {
             **pack_fields(history, but="evaluations"),
             "evaluations": [pack_fields(evaluation) for evaluation in history.evaluations],
@@ -162,7 +164,8 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     panel = Panel(SeriesData(**arrays), unpack(description["ids"]), calendar, layout)
     history = description["history"]
     evaluations = [Evaluation(**unpack_all(evaluation)) for evaluation in history.pop("evaluations")]
-    return FittedModel(network.eval(), scaler, panel, History(evaluations, **unpack_all(history)))
+    bounds = Bounds(**unpack_all(description.get("bounds", {})))
+    return FittedModel(network.eval(), scaler, panel, History(evaluations, **unpack_all(history)), bounds)
 
 
 def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
