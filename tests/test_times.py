@@ -218,7 +218,8 @@ def test_case_51_an_index_keeps_custom_days_as_its_freq(tmp_path):
         ("Mon Tue Wed Thu Fri Sat", 20, "C-MON,TUE,WED,THU,FRI,SAT"),
         ("Mon Tue Wed Thu", 20, "C-MON,TUE,WED,THU"),
         ("Mon Tue Wed Thu Fri", 20, "B"),
-        ("Mon Tue Wed Thu Fri Sat", 9, "D"),  # one Sunday left out is a gap
+        ("Mon Tue Wed Thu Fri Sat", 13, "D"),  # two Sundays left out are gaps
+        ("Mon Tue Wed Thu Fri Sat", 19, "C-MON,TUE,WED,THU,FRI,SAT"),
     ],
 )
 def test_case_51_weekdays_are_found_where_the_others_are_left_out_twice(weekdays, rows, freq):

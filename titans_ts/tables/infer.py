@@ -70,13 +70,14 @@ def _weeks(labels: pd.DatetimeIndex, days: np.ndarray) -> str | None:
 
 
 def _weekdays(days: np.ndarray) -> str | None:
-    """Monday to Friday, or other weekdays where nothing but them is left out, and that for two weeks or more."""
+    """Monday to Friday, or other weekdays: those never there are left out twice or more, and no other day is."""
     on, whole = weekday(days), int((days[-1] - days[0]).astype(np.int64)) + 1
     present = np.bincount(on, minlength=7) > 0
     skipped = np.bincount((on[0] + np.arange(whole)) % 7, minlength=7)[~present]
     weekmask = "".join(str(int(is_on)) for is_on in present)
     steps = np.diff(np.unique(DayRule("business day", weekmask=weekmask).ordinals(days)))
-    if weekmask != "1111100" and len(skipped) and skipped.min() > 1 and (steps == 1).all():
+    is_pattern = len(skipped) > 0 and skipped.min() >= 2 and skipped.sum() >= 3 and bool((steps == 1).all())
+    if is_pattern and weekmask != "1111100":
         return weekday_alias(weekmask)
     business = np.diff(np.unique(DayRule("business day").ordinals(days)))
     spans_weekend = business.sum() < whole - 1
