@@ -152,6 +152,36 @@ def test_text_in_another_format_of_dates_is_named_with_the_format(form):
     assert mended(indexed, *refused(indexed, "but the index holds text such as")).ids.tolist() == ["a", "b"]
 
 
+def test_text_in_the_column_of_times_is_named_with_the_format():
+    text = pd.period_range("2024Q1", periods=ROWS, freq="Q").astype(str)
+    df = pd.DataFrame({"ds": text, "y": NOISE[0]})
+    calls = refused(df, "time labels 'ds' must be dates, periods or integers, got text such as '2024Q1'")
+    assert mended(df, *calls).calendar.freq == "Q-DEC"
+
+
+@pytest.mark.parametrize("part", ["year", "month", "hour", "weekday", "dayofyear"])
+def test_a_part_of_the_times_is_no_series(part):
+    times = pd.date_range("2024-01-31", periods=ROWS, freq="7h")
+    df = wide(**{part: getattr(times, {"weekday": "day_of_week", "dayofyear": "day_of_year"}.get(part, part))})
+    for dated in (df.set_axis(times), df.assign(date=times)):
+        drop, keep = refused(dated, f"column '{part}' repeats the {part} of the table's times")
+        assert mended(dated, drop).ids.tolist() == ["a", "b"]
+        assert mended(dated, keep).ids.tolist() == [part, "a", "b"]
+    if part not in ("year", "dayofyear"):
+        drop, keep = refused(df, f"column '{part}' has the name of a part of dates, and the table has no times")
+        assert mended(df, drop).ids.tolist() == ["a", "b"]
+        assert mended(df, keep).ids.tolist() == [part, "a", "b"]
+    assert read_table(wide(**{part: [5, 3] * (ROWS // 2)}).set_axis(times)).n_series == 3
+
+
+def test_irregular_times_since_1970_are_dates():
+    steps = np.random.default_rng(0).integers(1, 9, ROWS).cumsum()
+    df = wide(x=1_700_000_000 + steps)
+    (call,) = refused(df, "column 'x' looks like times in s since 1970")
+    assert mended(df, call, freq="s", missing="ffill").layout.time_col == "x"
+    assert read_table(wide(x=1_700_000_000 + steps % 7)).n_series == 3
+
+
 def test_text_that_is_no_time_at_all_is_named():
     df = wide(note=[f"note {i}" for i in range(ROWS)])
     assert mended(df, refused(df, "column 'note' must hold real numbers, .*such as 'note 0'")[0]).ids.tolist() == [
@@ -199,6 +229,13 @@ def test_the_arguments_that_are_right_by_default_are_left_out(names):
     assert not any(f"={name!r}" in calls[-1] for name in ("unique_id", "ds", "y"))
 
 
+def test_ids_are_no_series_where_their_times_are_apart():
+    df = sales().assign(date=pd.date_range("2024", periods=2 * ROWS), store=np.repeat([1, 2], ROWS))
+    call, keep = refused(df, "column 'store' has the name of an id and few values")
+    assert mended(df, call).ids.tolist() == [1, 2]
+    assert mended(df, keep).ids.tolist() == ["store", "sales"]
+
+
 def test_a_constant_id_is_no_series():
     df = wide(store_id=7).assign(date=DAYS)
     drop, keep = refused(df, "column 'store_id' holds 7 in every row and has the name of an id")
@@ -214,13 +251,17 @@ def test_a_constant_id_is_no_series():
     "columns",
     [DAYS, DAYS.strftime("%Y-%m-%d"), range(1990, 1990 + ROWS), pd.period_range("2024", periods=ROWS, freq="M")],
 )
-@pytest.mark.parametrize("ids", [None, "index", "country"])
+@pytest.mark.parametrize("ids", [None, "index", "country", "unique_id", "unique_id in the index", "two"])
 def test_dates_as_columns_are_turned_round(columns, ids):
     df = pd.DataFrame(NOISE, columns=pd.Index(columns))
     if ids == "index":
         df.index = list("abcd")
-    elif ids:
+    elif ids in ("country", "unique_id"):
         df.insert(0, ids, list("abcd"))
+    elif ids == "two":
+        df = pd.concat([pd.DataFrame({"country": list("abcd"), "code": list("ABCD")}), df], axis=1)
+    elif ids:
+        df.index = pd.Index(list("abcd"), name="unique_id")
     panel = mended(df, *refused(df, "the columns are named by dates"))
     assert panel.n_series == 4
     assert panel.data.values.tolist() == NOISE.ravel().tolist()

@@ -216,6 +216,10 @@ def test_levels_without_names_are_named_by_the_call_of_the_error():
             ) as caught:
                 read(df)
             assert read(mended(df, caught.value)).ids.tolist() == ["a", "b"]
+    other = LONG.set_index(["unique_id", "ds"]).rename_axis(["store", "date"])
+    with pytest.raises(ValueError, match="or pass `id_col='store', time_col='date'`"):
+        read(other)
+    assert read(other, id_col="store", time_col="date").ids.tolist() == ["a", "b"]
     deep = LONG.assign(x=1).set_index(["unique_id", "ds", "x"]).rename_axis([None, None, None])
     with pytest.raises(ValueError, match=r"a MultiIndex must have levels .*; flatten it, with `df.reset_index\(\)`"):
         read(deep)

@@ -7,7 +7,7 @@ series (a counter of rows, years, seconds since 1970, ids), and never changes ho
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ _UNNAMED = re.compile(r"|Unnamed: \d+.*|_duplicated_\d+|__index_level_\d+__")
 _ROW_NAMES = re.compile(r"#|level_\d+|(row_?)?(index|idx|nr|no|num|number|names?|id)|rows?|n", re.IGNORECASE)
 _TIME_NAMES = re.compile(
     r"(.*[_ -])?(t|ts|ds|times?|time_?stamps?|time_?idx|epochs?|unix(_?time)?|dates?|date_?times?|year_?month|"
-    r"yyyymm(dd)?|years?|yr|quarters?|months?|weeks?|days?|hours?|minutes?|seconds?|ms|periods?|steps?|jahr|datum|monat)(_?utc)?",
+    r"yyyymm(dd)?|years?|yr|quarters?|months?|weeks?|(week)?days?|dow|doy|day_?of_?(week|year)|hours?|minutes?|seconds?|ms|periods?|steps?|jahr|datum|monat)(_?utc)?",
     re.IGNORECASE,
 )
 _ID_NAMES = re.compile(
@@ -33,64 +33,114 @@ _ID_NAMES = re.compile(
 )
 _EPOCHS = (("s", 1e8), ("ms", 1e11), ("us", 1e14), ("ns", 1e17))  # from 1973 on, up to a hundredfold
 _DATE_PARTS = ("year", "month", "day")
+_PARTS = {part: part for part in (*_DATE_PARTS, "quarter", "hour", "minute", "second", "day_of_week", "day_of_year")}
+_PARTS |= {"weekday": "day_of_week", "dayofweek": "day_of_week", "dow": "day_of_week"}
+_PARTS |= {"dayofyear": "day_of_year", "doy": "day_of_year"}
 
 
-def check_channels(names: pd.Index, dtypes: list[Any], values: np.ndarray, has_times: bool) -> None:
+def check_channels(
+    names: pd.Index,
+    dtypes: list[Any],
+    values: np.ndarray,
+    labels: pd.Index | None,
+    call_with_ids: Callable[[Hashable], str],
+) -> None:
     """Refuse a wide table's columns that are no series: counters, times and ids.
 
     Parameters
     ----------
     names, dtypes : of the columns
     values : ndarray, shape (channels, rows)
-    has_times : bool
-        Whether other columns or the index hold times; if not, the rows are merely counted.
+    labels : Index, optional
+        The times, which other columns or the index hold; None if the rows are merely counted.
+    call_with_ids : callable
+        What reads the table as a long one whose ids are in a column of that name.
     """
-    rows = values.shape[1]
-    if rows < 3 or not len(names):
+    if values.shape[1] < 3 or not len(names):
         return
     kinds = {dtype: types.is_integer_dtype(dtype) for dtype in set(dtypes)}
     whole = np.array([kinds[dtype] for dtype in dtypes])
-    # A glance at all columns at once, for a table may have thousands: most are noise and need no second look.
-    low, high = values.min(1), values.max(1)  # NaN where a value is missing
-    suspect = np.logical_or.reduce([(low >= least) & (high < 100 * least) for _, least in _EPOCHS])
-    suspect |= whole & ((high - low == rows - 1) | (low == high))
-    suspect[[i for i in np.flatnonzero(whole) if names[i] is None or str(names[i])[:1] in ("", "U", "_")]] = True
-    if not has_times:
-        steps = values[:, 1:3] - values[:, :2]
-        suspect |= (whole & (steps[:, 0] == steps[:, -1])) | ((low >= 180_001) & (high <= 22_001_231))
-        written_whole = np.flatnonzero((values[:, :3] % 1 == 0).all(1))
-        suspect[[i for i in written_whole if _TIME_NAMES.fullmatch(str(names[i]))]] = True
-    steady = None
-    for i in np.flatnonzero(suspect):
+    steady = None  # whether all columns are lines, and a line among them tells nothing
+    for i in np.flatnonzero(_suspects(names, whole, values, labels is not None)):
         column, name, kind = values[i], names[i], _called(names[i])
+        unit, step = _epoch_unit(column), _step(column)
+        rises = bool((np.diff(column) > 0).all()) and (whole[i] or kind == "time")
+        if unit and (_is_number(step) if labels is not None else step or rises):
+            raise ValueError(_epoch(name, column, unit, labels is not None))
         if whole[i] and (kind == "unnamed" or (kind == "rows" and _counts(column))):
-            raise ValueError(_counter(name, column, has_times))
+            raise ValueError(_counter(name, column, labels is not None))
         if not np.isfinite(column).all() or (column % 1).any():
             continue
-        if kind == "id" and whole[i] and (column == column[0]).all() and column[0]:
-            raise ValueError(
-                f"column {name!r} holds {column[0]:.0f} in every row and has the name of an id, not of a series; drop "
-                f"it, with `df.drop(columns=[{name!r}])`{_as_series(name)}."
-            )
-        step = _step(column)
-        unit = _epoch_unit(column)
-        if unit and step and (not has_times or step is not ...):
-            raise ValueError(_epoch(name, column, unit, has_times))
-        if not has_times and (rows > 4 or kind == "time") and (found := _written_in_digits(column)):
-            raise ValueError(_digits(name, column, found))
-        if not has_times and kind == "time":
-            if step:
-                raise ValueError(_times(name, column, whole[i]))
-            parts = [n for n in names if str(n).lower() in _DATE_PARTS]
-            if name in parts and len(parts) > 1:
-                raise ValueError(_parts(parts))
-        if not whole[i] or step is None or step is ... or len(names) < 2:
-            continue
+        if whole[i] and kind == "id" and column.any():
+            _check_id(name, column, call_with_ids)
+        if kind == "time" and labels is not None and whole[i]:
+            _check_repetition(name, column, labels)
+        if kind == "time" and labels is None:
+            _check_times(names, name, column, step, bool(whole[i]))
+        if labels is None and len(column) > 4 and (form := _written_in_digits(column)):
+            raise ValueError(_digits(name, column, form))
         counts = step == 1 and column[0] in (0, 1)
-        if counts or not has_times:
-            steady = (np.diff(values) == np.diff(values[:, :2])).all(1) if steady is None else steady
-            if not steady.all():
-                raise ValueError(_counter(name, column, has_times) if counts else _times(name, column, True))
+        if whole[i] and len(names) > 1 and (counts or (labels is None and _is_number(step))):
+            steady = (np.diff(values) == np.diff(values[:, :2])).all() if steady is None else steady
+            if not steady:
+                raise ValueError(_counter(name, column, labels is not None) if counts else _times(name, column, True))
+
+
+def _suspects(names: pd.Index, whole: np.ndarray, values: np.ndarray, has_times: bool) -> np.ndarray:
+    """Which columns ask for a second look: a glance at all at once, for there may be thousands."""
+    low, high = values.min(1), values.max(1)  # NaN where a value is missing
+    suspect = np.logical_or.reduce([(low >= least) & (high < 100 * least) for _, least in _EPOCHS])
+    suspect |= whole & ((high - low == values.shape[1] - 1) | (low == high))
+    suspect |= whole & ((values[:, 1:] == values[:, :-1]).mean(1) >= 0.5)  # ids, as rows of a series stand together
+    steps = values[:, 1:3] - values[:, :2]
+    suspect |= whole & (steps[:, 0] == steps[:, -1])
+    suspect[[i for i in np.flatnonzero(whole) if names[i] is None or str(names[i])[:1] in ("", "U", "_")]] = True
+    suspect[[i for i in np.flatnonzero(whole) if str(names[i]).lower() in _PARTS]] = True
+    if not has_times:
+        suspect |= (low >= 180_001) & (high <= 22_001_231)
+        written_whole = np.flatnonzero((values[:, :3] % 1 == 0).all(1))
+        suspect[[i for i in written_whole if _TIME_NAMES.fullmatch(str(names[i]))]] = True
+    return suspect
+
+
+def _check_id(name: Hashable, column: np.ndarray, call_with_ids: Callable[[Hashable], str]) -> None:
+    """Refuse whole numbers under the name of an id that stand for few series."""
+    if (column == column[0]).all():
+        raise ValueError(
+            f"column {name!r} holds {column[0]:.0f} in every row and has the name of an id, not of a series; drop it, "
+            f"with `df.drop(columns=[{name!r}])`{_as_series(name)}."
+        )
+    if (np.diff(column) == 0).mean() >= 0.5:
+        raise ValueError(
+            f"column {name!r} has the name of an id and few values ({column[0]:.0f}, ...), and looks like no series; "
+            f"{call_with_ids(name)}{_as_series(name)}."
+        )
+
+
+def _check_repetition(name: Hashable, column: np.ndarray, labels: pd.Index) -> None:
+    """Refuse whole numbers under the name of a part of dates that are that part of the table's times."""
+    part = getattr(labels, _PARTS.get(str(name).lower(), ""), None) if is_date(labels.dtype) else None
+    if part is not None and np.array_equal(np.asarray(part), column):
+        raise ValueError(
+            f"column {name!r} repeats the {str(name).lower()} of the table's times and is no series; drop it, with "
+            f"`df.drop(columns=[{name!r}])`{_as_series(name)}."
+        )
+
+
+def _check_times(names: pd.Index, name: Hashable, column: np.ndarray, step: Any, whole: bool) -> None:
+    """Refuse a column that has the name of times, in a table without others."""
+    if form := _written_in_digits(column):
+        raise ValueError(_digits(name, column, form))
+    parts = [other for other in names if str(other).lower() in _DATE_PARTS]
+    if name in parts and {str(part).lower() for part in parts} >= {"year", "month"}:
+        raise ValueError(_parts(parts))
+    if step:
+        raise ValueError(_times(name, column, whole))
+    if whole and str(name).lower() in _PARTS:
+        raise ValueError(
+            f"column {name!r} has the name of a part of dates, and the table has no times; make one column of dates of "
+            f"its parts, or drop it, with `df.drop(columns=[{name!r}])`{_as_series(name)}."
+        )
 
 
 def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: str, target_col: str) -> str:
@@ -223,6 +273,10 @@ def _step(column: np.ndarray) -> Any:
     least = distance.min()
     regular = least > 0 and not (distance % least).any() and 2 * (distance == least).sum() >= len(distance)
     return ... if regular else None
+
+
+def _is_number(step: Any) -> bool:
+    return step is not None and step is not ...
 
 
 def _epoch_unit(column: np.ndarray) -> str | None:

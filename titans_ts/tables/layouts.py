@@ -140,6 +140,12 @@ def _with_dates(rows: Rows) -> Rows:
     if absent.any():
         raise ValueError(f"the times have {first_missing(absent)}; fill them or drop the rows.")
     labels, written = read_dates(rows.labels)
+    name = labels.name
+    if labels.inferred_type == "string" and name is not None and (call := call_for_times(labels, f"df[{name!r}]")):
+        raise ValueError(
+            f"time labels {name!r} must be dates, periods or integers, got text such as {labels[0]!r}; convert it, "
+            f"with `df.assign(**{{{name!r}: {call}}})`."
+        )
     return replace(rows, labels=labels, layout=replace(rows.layout, written=written))
 
 
@@ -151,7 +157,7 @@ def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str
         )
     if not columns.is_unique:
         raise ValueError(f"column names must be unique, got {columns[columns.duplicated()][0]!r} more than once.")
-    table = _with_index(table, id_col, time_col, target_col)
+    given, table = columns, _with_index(table, id_col, time_col, target_col)
     columns = table.columns
     has_id, has_time, has_target = (name in columns for name in (id_col, time_col, target_col))
     if has_time and has_target:
@@ -164,8 +170,10 @@ def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str
         "or a wide table (times in the index or in one column of dates, numbers in all other columns)"
     )
     if has_id:
+        if named_by_dates(columns.drop(id_col)):
+            raise ValueError(_turned_round(columns.drop(id_col), *given.intersection([id_col])))
         call = call_for(table, None, id_col, time_col, target_col)
-        raise ValueError(f"the columns {columns.tolist()} fit no layout; pass {layouts}. To read these as ids, {call}.")
+        raise ValueError(f"the columns {_listed(columns)} fit no layout; pass {layouts}. To read these as ids, {call}.")
     if has_time or len(dates) == 1:
         times = time_col if has_time else dates[0]
         _check_index(table, times, id_col)
@@ -174,7 +182,7 @@ def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str
         _check_index_of_times(table, id_col)
     if len(columns) == (times is not None) or (len(dates) > 1 and not has_time):
         seen = f"; {dates!r} hold dates: keep one of these, and numbers" if len(dates) > 1 else ""
-        raise ValueError(f"the columns {columns.tolist()} fit no layout{seen}; pass {layouts}.")
+        raise ValueError(f"the columns {_listed(columns)} fit no layout{seen}; pass {layouts}.")
     return _read_wide(table, times, id_col, time_col, target_col)
 
 
@@ -209,7 +217,9 @@ def _multi_index(index: pd.MultiIndex, id_col: str, time_col: str) -> str:
     if index.nlevels != 2 or len(dates) != 1:
         return f"{seen}; flatten it, with `df.reset_index()`, and name the columns."
     names = [time_col if i in dates else id_col for i in range(2)]
-    return f"{seen}; name them, with `df.rename_axis({names!r})`."
+    named = dict(zip(names, index.names, strict=True))
+    call = f", or pass `id_col={named[id_col]!r}, time_col={named[time_col]!r}`" if None not in index.names else ""
+    return f"{seen}; name them, with `df.rename_axis({names!r})`{call}."
 
 
 def _check_index(table: pd.DataFrame, times: Hashable, id_col: str) -> None:
@@ -241,13 +251,9 @@ def _check_index_of_times(table: pd.DataFrame, id_col: str) -> None:
     index = table.index
     if is_date(index.dtype):
         return
-    ids = [name for name, dtype in table.dtypes.items() if not types.is_numeric_dtype(dtype)][:1]
+    ids = [name for name, dtype in table.dtypes.items() if not types.is_numeric_dtype(dtype)]
     if named_by_dates(table.columns.drop(ids)) and not holds_dates(index):
-        call = "df.T" if not ids else f"df.set_index({ids[0]!r}).T"
-        raise ValueError(
-            f"the columns are named by dates ({table.columns.drop(ids)[0]}, ...), so the rows seem to be the series; "
-            f"turn the table round, with `{call}`."
-        )
+        raise ValueError(_turned_round(table.columns.drop(ids), *ids))
     if index.inferred_type != "string" or holds_dates(index):
         return
     call = call_for_times(index, "df.index")
@@ -255,6 +261,21 @@ def _check_index_of_times(table: pd.DataFrame, id_col: str) -> None:
     raise ValueError(
         f"time labels must be dates, periods or integers, but the index holds text such as {index[0]!r}; {remedy}."
     )
+
+
+def _turned_round(dates: pd.Index, *others: Hashable) -> str:
+    """The error about a table whose rows are the series; their ids are in the index, or in the first other column."""
+    call = f"df.set_index({others[0]!r})" if others else "df"
+    call += f".drop(columns={list(others[1:])!r})" if len(others) > 1 else ""
+    return (
+        f"the columns are named by dates ({dates[0]}, ...), so the rows seem to be the series; turn the table round, "
+        f"with `{call}.T`."
+    )
+
+
+def _listed(columns: pd.Index) -> str:
+    """The names of columns, the first of many."""
+    return str(columns.tolist()) if len(columns) < 12 else f"{columns[:10].tolist()} and {len(columns) - 10} more"
 
 
 def _read_long(table: pd.DataFrame, id_col: str | None, time_col: str, target_col: str) -> Rows:
@@ -305,7 +326,8 @@ def _read_wide(table: pd.DataFrame, times: Hashable, id_col: str, time_col: str,
     if not labels.is_unique:
         _check_repeated(table, times, columns, id_col, time_col, target_col)
     counted = times is None and isinstance(labels, pd.RangeIndex) and labels.name is None and labels.start == 0
-    check_channels(columns, dtypes, values, not counted)
+    call_with_ids = partial(call_for, table, id_col=id_col, time_col=time_col, target_col=target_col)
+    check_channels(columns, dtypes, values, None if counted else labels, call_with_ids)
     if times is None:
         return Rows(Layout("wide", index=labels[:0]), columns, labels, values)
     return Rows(Layout("wide", time_col=times), columns, labels, values)
