@@ -439,7 +439,7 @@ def test_parameters_out_of_range_are_named(name, value, words):
         tiny(**{name: value}).fit(walks())
 
 
-@pytest.mark.parametrize("freq", [2, "x", "SME-15"])
+@pytest.mark.parametrize("freq", [2, "x", "bh"])
 def test_a_frequency_that_does_not_go_with_the_times_is_refused(freq):
     with pytest.raises(ValueError, match=f"`freq` .*{freq!r}"):
         tiny(freq=freq).fit(walks())

@@ -52,7 +52,8 @@ class TitansForecaster(BaseEstimator):
         Steps forecast at a time and steps read before them; for hourly data 24 and 336, cut to what the data can
         train.
     freq : str, int or offset, optional
-        Distance of rows; if None, it is inferred, and must be the same for all series.
+        Distance of rows, as pandas names it, or "MD-15" for the 15th of each month; if None, it is inferred, and must
+        be the same for all series. Each series may have a phase of its own, such as another weekday.
     id_col, time_col, target_col : str
         Columns of a long frame.
     missing : {"error", "interpolate", "ffill"}

@@ -98,3 +98,13 @@ def test_a_panel_without_outliers_is_not_copied() -> None:
 def test_more_than_a_few_are_counted() -> None:
     with pytest.warns(UserWarning, match=r"^7 values were .* and 2 more\. If they"):
         fill_outliers(panel_of(a=at(*range(10, 80, 10), value=1e7)))
+
+
+def test_an_outlier_is_named_by_the_times_of_its_own_series() -> None:
+    """Weeks that begin on Monday, and in the other series on Wednesday."""
+    parts = [
+        pd.DataFrame({"unique_id": name, "ds": pd.date_range(first, periods=60, freq="7D"), "y": values})
+        for name, first, values in (("a", "2024-01-01", WAVE[:60]), ("b", "2024-01-03", at(7, value=1e6)[:60]))
+    ]
+    with pytest.warns(UserWarning, match=r"1e\+06 in series 'b' at 2024-02-21\. If"):
+        fill_outliers(read_table(pd.concat(parts)))

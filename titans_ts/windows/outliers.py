@@ -74,7 +74,7 @@ def _words(panel: Panel, rows: np.ndarray) -> str:
     listed = []
     for row in rows[:LISTED]:
         series, time_index = panel.data.locate(int(row))
-        label = show(panel.calendar.label(time_index))
+        label = show(panel.calendar.of_series(panel.id_of(series)).label(time_index))
         listed.append(f"{panel.data.values[row]:g} in series {panel.id_of(series)!r} at {label}")
     more = f" and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
     count = "1 value was" if len(rows) == 1 else f"{len(rows)} values were"

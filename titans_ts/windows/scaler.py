@@ -75,7 +75,7 @@ class Scaler:
             return scaled
         row = int(np.abs(scaled.values).argmax())
         i, time_index = panel.data.locate(row)
-        label = show(panel.calendar.label(time_index))
+        label = show(panel.calendar.of_series(panel.id_of(i)).label(time_index))
         raise ValueError(
             f"series {panel.id_of(i)!r} has {panel.data.values[row]:g} at {label}, more than {FARTHEST:g} deviations "
             "from the mean of the rows it was trained on; correct the value."
