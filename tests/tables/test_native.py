@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from titans_ts import TitansForecaster
+from titans_ts.tables.native import EXTENDED, from_extended, is_extended
 from titans_ts.tables.read import read_table
 
 pl = pytest.importorskip("polars")
@@ -120,6 +121,28 @@ def test_values_that_are_no_numbers_are_named(dtype):
     table = pl.DataFrame({"ds": HOURS, "y": pl.Series([1, 0, 1, 0]).cast(dtype)})
     with pytest.raises(TypeError, match=r"column 'y' must hold (real )?numbers, got dtype"):
         read_table(table)
+
+
+def test_pandas_with_arrow_inside_is_read_as_plain_pandas_and_its_dtypes_are_noted():
+    pa = pytest.importorskip("pyarrow")
+    dtypes = {"unique_id": pa.string(), "ds": pa.timestamp("ms", "UTC"), "y": pa.float64()}
+    rows = {"unique_id": ["a"] * 3, "ds": pd.date_range("2024", periods=3, tz="UTC"), "y": [1.0, 2.0, 3.0]}
+    table = pd.DataFrame({name: pd.Series(rows[name]).astype(pd.ArrowDtype(kind)) for name, kind in dtypes.items()})
+    before = table.copy()
+    plain, backend, stored = from_extended(table)
+    assert backend == EXTENDED
+    assert stored == {"unique_id": "utf8[pyarrow]", "ds": "timestamp[ms, tz=UTC][pyarrow]"}
+    assert plain.dtypes.astype(str).tolist() == ["string", "datetime64[ms, UTC]", "double[pyarrow]"]
+    pd.testing.assert_frame_equal(table, before)
+    written = read_table(table).write(point([4.0]))
+    assert written["unique_id"].dtype == table["unique_id"].dtype
+    assert written["ds"].dtype == table["ds"].dtype
+    assert str(written["ds"][0]) == "2024-01-04 00:00:00+00:00"
+    for index in ("ds", ["unique_id", "ds"], "unique_id"):
+        indexed = read_table(table.set_index(index)).write(point([4.0]))
+        assert indexed.dtypes.tolist() == written.dtypes.tolist()
+    assert not is_extended(np.dtype(float))
+    assert not is_extended(pd.ArrowDtype(pa.int8()))
 
 
 def test_lazy_tables_are_refused_with_the_remedy():

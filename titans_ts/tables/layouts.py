@@ -97,9 +97,18 @@ class Rows:
 
 
 def read_rows(
-    table: pd.DataFrame | pd.Series | np.ndarray, id_col: str, time_col: str, target_col: str, min_rows: int
+    table: pd.DataFrame | pd.Series | np.ndarray,
+    id_col: str,
+    time_col: str,
+    target_col: str,
+    min_rows: int,
+    is_first: bool = True,
 ) -> Rows:
-    """Take a table apart, its times as dates, periods or integers; errors as `read_table` lists them."""
+    """Take a table apart, its times as dates, periods or integers; errors as `read_table` lists them.
+
+    Columns that seem to be no series are refused where the table is the first of its kind: a few later rows may look
+    like anything.
+    """
     if len({id_col, time_col, target_col}) < 3:
         raise ValueError(
             "`id_col`, `time_col` and `target_col` must name three different columns, got "
@@ -108,7 +117,7 @@ def read_rows(
     if table.shape[:1] == (0,):
         raise ValueError("the table has no rows; pass the history to forecast from.")
     if isinstance(table, pd.DataFrame):
-        rows = _read_frame(table, id_col, time_col, target_col)
+        rows = _read_frame(table, id_col, time_col, target_col, is_first)
     elif isinstance(table, pd.Series):
         rows = _read_series(table, id_col, time_col, target_col)
     else:
@@ -149,7 +158,7 @@ def _with_dates(rows: Rows) -> Rows:
     return replace(rows, labels=labels, layout=replace(rows.layout, written=written))
 
 
-def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str) -> Rows:
+def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str, is_first: bool = True) -> Rows:
     columns = table.columns
     if isinstance(columns, pd.MultiIndex):
         raise ValueError(
@@ -183,7 +192,7 @@ def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str
     if len(columns) == (times is not None) or (len(dates) > 1 and not has_time):
         seen = f"; {dates!r} hold dates: keep one of these, and numbers" if len(dates) > 1 else ""
         raise ValueError(f"the columns {_listed(columns)} fit no layout{seen}; pass {layouts}.")
-    return _read_wide(table, times, id_col, time_col, target_col)
+    return _read_wide(table, times, (id_col, time_col, target_col), is_first)
 
 
 def _with_index(table: pd.DataFrame, id_col: str, time_col: str, target_col: str) -> pd.DataFrame:
@@ -314,35 +323,32 @@ def _numbered(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
         raise TypeError(_no_ids(column)) from error
 
 
-def _read_wide(table: pd.DataFrame, times: Hashable, id_col: str, time_col: str, target_col: str) -> Rows:
+def _read_wide(table: pd.DataFrame, times: Hashable, roles: tuple[str, str, str], is_first: bool) -> Rows:
     columns = table.columns.copy() if times is None else table.columns.drop(times)
     values, dtypes = np.empty((len(columns), len(table))), []
     for channel, name in enumerate(columns):
         column = table[name]
         dtypes.append(column.dtype)
-        remedy = partial(describe_text, table, name, id_col, time_col, target_col)
-        values[channel] = _floats(column, f"column {name!r}", remedy)
+        values[channel] = _floats(column, f"column {name!r}", partial(describe_text, table, name, *roles))
     labels = table.index if times is None else pd.Index(table[times])
-    if not labels.is_unique:
-        _check_repeated(table, times, columns, id_col, time_col, target_col)
-    counted = times is None and isinstance(labels, pd.RangeIndex) and labels.name is None and labels.start == 0
-    call_with_ids = partial(call_for, table, id_col=id_col, time_col=time_col, target_col=target_col)
-    check_channels(columns, dtypes, values, None if counted else labels, call_with_ids)
+    if is_first and not labels.is_unique:
+        _check_repeated(table, times, columns, roles)
+    if is_first:
+        counted = times is None and isinstance(labels, pd.RangeIndex) and labels.name is None and labels.start == 0
+        check_channels(columns, dtypes, values, None if counted else labels, lambda name: call_for(table, name, *roles))
     if times is None:
         return Rows(Layout("wide", index=labels[:0]), columns, labels, values)
     return Rows(Layout("wide", time_col=times), columns, labels, values)
 
 
-def _check_repeated(
-    table: pd.DataFrame, times: Hashable, columns: pd.Index, id_col: str, time_col: str, target_col: str
-) -> None:
+def _check_repeated(table: pd.DataFrame, times: Hashable, columns: pd.Index, roles: tuple[str, str, str]) -> None:
     """Refuse a wide table whose times repeat where a column of whole numbers tells the rows of a time apart."""
     labels = table.index if times is None else table[times]
     for name in columns if len(columns) > 1 else ():
         column = table[name]
         pairs = pd.DataFrame({"times": np.asarray(labels), "ids": np.asarray(column)})
         if types.is_integer_dtype(column.dtype) and column.duplicated().any() and not pairs.duplicated().any():
-            call = call_for(table if times is not None else table.reset_index(), name, id_col, time_col, target_col)
+            call = call_for(table if times is not None else table.reset_index(), name, *roles)
             raise ValueError(
                 f"times repeat, and column {name!r} tells their rows apart, so the table seems to be long; {call}."
             )

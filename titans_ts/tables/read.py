@@ -66,7 +66,7 @@ def read_table(
     if missing not in MISSING:
         raise ValueError(f"`missing` must be one of {MISSING}, got {missing!r}.")
     table, backend, stored = _to_pandas(table)
-    rows = _read(table, backend, stored, (id_col, time_col, target_col), min_rows)
+    rows = _read(table, backend, stored, id_col, time_col, target_col, min_rows, calendar is None)
     ordered = order_rows(rows, freq, calendar)
     return Panel(fill_grid(rows, ordered, min_rows, missing), rows.ids, ordered.calendar, rows.layout)
 
@@ -92,10 +92,10 @@ def _is_extended(table: pd.DataFrame | pd.Series) -> bool:
     return any(isinstance(dtype, kinds) and str(dtype) != "str" for dtype in dtypes)
 
 
-def _read(table: Any, backend: str, stored: dict[Hashable, str], columns: tuple[str, str, str], min_rows: int) -> Rows:
+def _read(table: Any, backend: str, stored: dict[Hashable, str], *how: Any) -> Rows:
     """The table taken apart; its layout says what kind it was, and how ids and times were stored."""
     try:
-        rows = read_rows(table, *columns, min_rows)
+        rows = read_rows(table, *how)
         check_names(rows)
     except (TypeError, ValueError) as error:
         if not backend.startswith("pandas") and "`df." in str(error):
