@@ -227,3 +227,17 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     path = file(tmp_path, "", "table.parquet")
     with pytest.raises(ImportError, match=r"table.parquet' is a Parquet file, which needs pyarrow: `pip install"):
         read_file(path)
+
+
+def test_case_49_offsets_over_a_change_of_clocks_are_read_into_the_zone_that_is_named(tmp_path):
+    hours = pd.date_range("2024-03-30 20:00", periods=12, freq="h", tz="Europe/Berlin")
+    path = tmp_path / "hours.csv"
+    lines = [f"{hour.isoformat()},{i}" for i, hour in enumerate(hours)]
+    path.write_text("\n".join(["ds,y", *lines]) + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="Europe/Berlin") as refused:
+        read_file(path)
+    remedy = str(refused.value).partition("pass `tz=")[2].partition("`")[0].strip("'")
+    table = read_file(path, tz=remedy)
+    assert table["ds"].tolist() == hours.tolist()
+    assert str(table["ds"].dt.tz) == "Europe/Berlin"
+    assert read_file(path, tz="UTC", date_format="%Y-%m-%dT%H:%M:%S%z")["ds"].tolist() == hours.tolist()

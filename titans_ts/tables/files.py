@@ -18,6 +18,7 @@ from .layouts import some
 
 CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+ZONE_REMEDY = "pass `tz='Europe/Berlin'`, or the zone that is meant"
 # What pandas takes for a missing value unless told otherwise; among ids only an empty text is one.
 NO_VALUE = ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"]
 NO_VALUE += ["NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
@@ -35,6 +36,7 @@ def read_file(
     decimal: str = ".",
     thousands: str | None = None,
     date_format: str | None = None,
+    tz: str | None = None,
     id_col: str = "unique_id",
     time_col: str = "ds",
 ) -> pd.DataFrame:
@@ -52,6 +54,9 @@ def read_file(
         1.15.
     date_format : str, optional
         How dates are written, as `datetime.strptime` knows it; needed where the year does not come first.
+    tz : str, optional
+        The time zone of dates that carry offsets from UTC, such as '+01:00'; needed where the offsets differ, as they
+        do over a change of clocks.
     id_col : str
         The column of ids. A CSV file's stay the text they are, so that '007' and 'NA' are ids too.
     time_col : str
@@ -95,7 +100,7 @@ def read_file(
     )
     for name in times:
         try:
-            table[name] = _read_times(table[name], date_format)
+            table[name] = _read_times(table[name], date_format, tz)
         except ValueError as error:
             raise ValueError(f"'{path}', column {name!r}: {error}") from None
     return table
@@ -230,13 +235,13 @@ def _is_text_of_dates(column: pd.Series) -> bool:
     return not is_date(column.dtype) and holds_dates(column)
 
 
-def _read_times(column: pd.Series, date_format: str | None) -> pd.Series:
+def _read_times(column: pd.Series, date_format: str | None, tz: str | None) -> pd.Series:
     """A column with its text as dates; what is missing stays so."""
     known = pd.Index(column[column.notna()])
     if is_date(known.dtype):
         return column
     if date_format is not None:
-        dates = parse(known.astype("str"), date_format)
+        dates = parse(known.astype("str"), date_format, tz=tz, zone_remedy=ZONE_REMEDY)
     else:
-        dates, _ = read_dates(known, "pass `date_format={!r}`")
+        dates, _ = read_dates(known, "pass `date_format={!r}`", tz=tz, zone_remedy=ZONE_REMEDY)
     return pd.Series(dates, index=column.index[column.notna()]).reindex(column.index)
