@@ -24,7 +24,7 @@ THROUGH_THE_STATE = 1e-10
 SEQUENCES = ("q", "k", "v", "alpha", "eta", "theta")
 GROUPS = ("weights", "momentum", "chunk_start")
 
-# The third, "triton", does not take float64: test_triton.py has its tests.
+# The third, "triton", does not take float64: test_triton_scan.py has its tests.
 backends = pytest.mark.parametrize("backend", ["chunkwise", "reference"])
 depths = pytest.mark.parametrize("depth", [1, 2])
 
