@@ -110,8 +110,10 @@ def scan_is_trusted(
 ) -> bool:
     """Whether "auto" may use the kernels for this call, which they take."""
     if torch.compiler.is_compiling():
+        from .traced import scan_agreed_before
+
         sizes = len(weights), q.shape[-1], weights[0].shape[-1]
-        return _agreed_before(q.device, q.dtype, *sizes, decay_to)
+        return scan_agreed_before(q.device, q.dtype, *sizes, decay_to, gradients)
     return _checks.trust(case_of(q, gates, weights, chunk_size, state, decay_to, return_state, gradients), q)
 
 
@@ -119,8 +121,15 @@ def convolution_is_trusted(x: Tensor, heads: int) -> bool:
     """Whether "auto" may use the convolution's kernels for x (batch, tokens, 3 * heads * head_dim)."""
     head_dim = x.shape[-1] // (3 * heads)
     if torch.compiler.is_compiling():
-        return _agreed_before(x.device, x.dtype, 0, head_dim, 0, "")
+        from .traced import convolution_agreed_before
+
+        return convolution_agreed_before(x.device, x.dtype, head_dim)
     return _checks.trust(ConvolutionCase(dtype_name(x.dtype), head_dim), x)
+
+
+def all_agree(device: torch.device, **fields: Any) -> bool:
+    """Whether cases with these fields are remembered, and all of them agree."""
+    return _checks.trust_all(device, fields)
 
 
 class Checks:
@@ -142,7 +151,6 @@ class Checks:
         return verdict is not None and self._agrees(verdict, x.device)
 
     def trust_all(self, device: torch.device, fields: dict[str, Any]) -> bool:
-        """Whether cases with these fields are remembered, and all of them agree."""
         verdicts = self._verdicts.matching(device, fields)
         if not verdicts:
             self._warn_unchecked(", ".join(f"{name} {value}" for name, value in fields.items()))
@@ -183,17 +191,6 @@ class Checks:
 
 
 _checks = Checks()
-
-
-@torch.compiler.assume_constant_result
-def _agreed_before(
-    device: torch.device, dtype: torch.dtype, depth: int, head_dim: int, hidden: int, decay_to: str
-) -> bool:
-    """`Checks.trust_all`, called while `torch.compile` traces; for the convolution where depth is 0."""
-    fields: dict[str, Any] = {"kind": "ConvolutionCase", "dtype": dtype_name(dtype), "head_dim": head_dim}
-    if depth > 0:
-        fields |= {"kind": "ScanCase", "depth": depth, "hidden": hidden, "decay_to": decay_to}
-    return _checks.trust_all(device, fields)
 
 
 def _verdict(case: Case, device: torch.device) -> Verdict | None:

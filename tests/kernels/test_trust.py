@@ -301,39 +301,6 @@ def test_threads_that_meet_a_new_case_check_it_once(inputs: Inputs, checks: list
     assert checks == ["ConvolutionCase"]
 
 
-def traced(inputs: Inputs) -> str:
-    """The operators that `torch.compile` makes of a call."""
-    graphs: list[str] = []
-
-    def backend(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., Any]:
-        graphs.append(str(graph.graph))
-        return graph.forward
-
-    torch.compiler.reset()
-    torch.compile(lambda **x: memory_scan(**x), fullgraph=True, backend=backend)(**inputs)
-    return graphs[0]
-
-
-def test_a_compiled_function_has_the_kernel_that_was_checked_before(inputs: Inputs, checks: list[str]) -> None:
-    with pytest.warns(UserWarning, match="not checked while a CUDA graph is captured or a function is compiled"):
-        assert "titans_ts.memory_scan" not in traced(inputs)
-    assert checks == []
-    memory_scan(**inputs)
-    assert "titans_ts.memory_scan" in traced(inputs)
-    assert checks == ["ScanCase"]
-
-
-def test_a_compiled_function_has_no_kernel_of_which_a_check_failed(
-    inputs: Inputs, make_inputs: Callable[..., Inputs], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory_scan(**inputs)
-    break_forward(monkeypatch)
-    longer = make_inputs(B=1, T=70, H=1, depth=1, dtype=torch.float32) | {"chunk_size": 4}
-    with pytest.warns(UserWarning, match="are wrong"):
-        memory_scan(**longer)  # another launch
-    assert "titans_ts.memory_scan" not in traced(inputs)
-
-
 def test_tensors_that_hold_nothing_are_not_checked(inputs: Inputs, checks: list[str]) -> None:
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fake = {name: mode.from_tensor(x) if isinstance(x, Tensor) else x for name, x in inputs.items()}
