@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -299,6 +300,18 @@ def test_threads_that_meet_a_new_case_check_it_once(inputs: Inputs, checks: list
     for thread in threads:
         thread.join()
     assert checks == ["ConvolutionCase"]
+
+
+def test_nothing_is_checked_while_a_graph_is_captured(checks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdicts, "identity", lambda device: {"device": "a GPU"})
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    x: Any = SimpleNamespace(device=torch.device("cuda", 0))
+    known, other = agreement.ConvolutionCase("float32", 5), agreement.ConvolutionCase("float32", 6)
+    verdicts.Verdicts().put(known, x.device, verdicts.Verdict(str(known), True, ""))
+    assert trust._checks.trust(known, x)
+    with pytest.warns(UserWarning, match=r"not checked while a CUDA graph is captured .*: convolution, float32, .* 6"):
+        assert not trust._checks.trust(other, x)
+    assert checks == []
 
 
 def test_tensors_that_hold_nothing_are_not_checked(inputs: Inputs, checks: list[str]) -> None:
