@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from titans_ts.kernels import agreement, memory_scan, trust, verdicts
+from titans_ts.kernels import agreement, checks, memory_scan, trust, verdicts
 
 pytest.importorskip("triton", reason="needs the package triton")
 
@@ -28,7 +28,7 @@ UNCHECKED = "not checked while a CUDA graph is captured or a function is compile
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty folder of verdicts, a process that remembers none, and "auto" that looks for kernels on a CPU."""
     monkeypatch.setenv(verdicts.CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(trust, "_checks", trust.Checks())
+    monkeypatch.setattr(checks, "_process", checks.Checks())
     monkeypatch.setattr(trust, "considered", lambda device: True)
 
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from titans_ts.kernels import agreement, memory_scan, trust, verdicts
+from titans_ts.kernels import agreement, checks, memory_scan, verdicts
 
 triton = pytest.importorskip("triton", reason="needs the package triton")
 
@@ -601,7 +601,7 @@ def test_a_call_on_a_gpu_is_traced_whole_to_the_kernel(
     monkeypatch.setattr(triton_launch, "shared_memory_of", lambda _: 227 * 1024)
     monkeypatch.setattr(verdicts, "identity", lambda device: {"device": "a GPU"})
     monkeypatch.setenv(verdicts.CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(trust, "_checks", trust.Checks())
+    monkeypatch.setattr(checks, "_process", checks.Checks())
     B, T, H, D = 2, 40, 2, 16
     q, gate, w = torch.empty(B, T, H, D, dtype=torch.bfloat16), torch.empty(B, T, H), torch.empty(H, D, D)
     case = agreement.case_of(q, (gate, gate, gate), depth * (w,), 16, None, "zero", False, True)
