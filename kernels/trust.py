@@ -15,19 +15,16 @@ checked, in whatever lengths, and all of them must agree.
 
 from __future__ import annotations
 
-import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
+from . import checks
 from .agreement import Case, ConvolutionCase, case_of, dtype_name
 from .state import MemoryState
-from .verdicts import Verdict, Verdicts, identity
+from .verdicts import Verdict, identity
 
 # Batch x heads and steps of typical calls, which choose launches: a forecast's batch, a few long series, one stream.
 SHAPES = ((4096, 96), (128, 4096), (8, 4096))
@@ -89,7 +86,7 @@ def verify(
     if where == torch.device("cuda"):  # without a number
         where = torch.device("cuda", torch.cuda.current_device())
     cases = dict.fromkeys(_typical_cases(where, depths, head_dims, chunk_sizes, dtypes))
-    found = [_checks.run(case, where) or Verdict(str(case), False, "no memory left on the device") for case in cases]
+    found = [checks.run(case, where) or Verdict(str(case), False, "no memory left on the device") for case in cases]
     return Verification(identity(where)["device"], tuple(found))
 
 
@@ -110,125 +107,21 @@ def scan_is_trusted(
 ) -> bool:
     """Whether "auto" may use the kernels for this call, which they take."""
     if torch.compiler.is_compiling():
+        from .traced import scan_agreed_before
+
         sizes = len(weights), q.shape[-1], weights[0].shape[-1]
-        return _agreed_before(q.device, q.dtype, *sizes, decay_to)
-    return _checks.trust(case_of(q, gates, weights, chunk_size, state, decay_to, return_state, gradients), q)
+        return scan_agreed_before(q.device, q.dtype, *sizes, decay_to, gradients)
+    return checks.trust(case_of(q, gates, weights, chunk_size, state, decay_to, return_state, gradients), q)
 
 
 def convolution_is_trusted(x: Tensor, heads: int) -> bool:
     """Whether "auto" may use the convolution's kernels for x (batch, tokens, 3 * heads * head_dim)."""
     head_dim = x.shape[-1] // (3 * heads)
     if torch.compiler.is_compiling():
-        return _agreed_before(x.device, x.dtype, 0, head_dim, 0, "")
-    return _checks.trust(ConvolutionCase(dtype_name(x.dtype), head_dim), x)
+        from .traced import convolution_agreed_before
 
-
-class Checks:
-    """The checks of this process: what they found, and of what the user has been warned."""
-
-    def __init__(self) -> None:
-        self._verdicts = Verdicts()
-        self._lock = threading.Lock()
-        self._warned: set[str] = set()
-
-    def trust(self, case: Case, x: Tensor) -> bool:
-        """Whether the kernels of a case agree on the device of `x`: as remembered, else as a check finds now."""
-        verdict = self._verdicts.get(case, x.device)
-        if verdict is None:
-            if isinstance(x, FakeTensor) or (x.device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
-                self._warn_unchecked(str(case))
-                return False
-            verdict = self.run(case, x.device, again=False)
-        return verdict is not None and self._agrees(verdict, x.device)
-
-    def trust_all(self, device: torch.device, fields: dict[str, Any]) -> bool:
-        """Whether cases with these fields are remembered, and all of them agree."""
-        verdicts = self._verdicts.matching(device, fields)
-        if not verdicts:
-            self._warn_unchecked(", ".join(f"{name} {value}" for name, value in fields.items()))
-        found = [self._agrees(verdict, device) for verdict in verdicts]
-        return bool(found) and all(found)
-
-    def run(self, case: Case, device: torch.device, again: bool = True) -> Verdict | None:
-        """The verdict of a check; None where the device has no memory left for it."""
-        with self._lock:  # another thread may have run it meanwhile
-            verdict = None if again else self._verdicts.get(case, device)
-            if verdict is None:
-                verdict = _verdict(case, device)
-                if verdict is not None:
-                    self._verdicts.put(case, device, verdict)
-            return verdict
-
-    def _agrees(self, verdict: Verdict, device: torch.device) -> bool:
-        if not verdict.agrees:
-            self._warn(
-                verdict.case,
-                f"The Triton kernels of this case are wrong on {identity(device)['device']}: {verdict.case}: "
-                f"{verdict.words}. `backend='auto'` uses plain PyTorch for it, which is slower.",
-            )
-        return verdict.agrees
-
-    def _warn_unchecked(self, what: str) -> None:
-        self._warn(
-            "unchecked",
-            "Triton kernels are not checked while a CUDA graph is captured or a function is compiled, so "
-            f"`backend='auto'` uses plain PyTorch there for what was not checked before: {what}. Run a step before "
-            "that, or call `titans_ts.kernels.verify()`.",
-        )
-
-    def _warn(self, about: str, words: str) -> None:
-        if about not in self._warned:
-            self._warned.add(about)
-            warnings.warn(words, stacklevel=7)
-
-
-_checks = Checks()
-
-
-@torch.compiler.assume_constant_result
-def _agreed_before(
-    device: torch.device, dtype: torch.dtype, depth: int, head_dim: int, hidden: int, decay_to: str
-) -> bool:
-    """`Checks.trust_all`, called while `torch.compile` traces; for the convolution where depth is 0."""
-    fields: dict[str, Any] = {"kind": "ConvolutionCase", "dtype": dtype_name(dtype), "head_dim": head_dim}
-    if depth > 0:
-        fields |= {"kind": "ScanCase", "depth": depth, "hidden": hidden, "decay_to": decay_to}
-    return _checks.trust_all(device, fields)
-
-
-def _verdict(case: Case, device: torch.device) -> Verdict | None:
-    """What a check finds in a fresh thread, whose modes are torch's defaults; None where memory ran out."""
-    found: list[Verdict | None] = []
-
-    def run() -> None:
-        try:
-            words = _difference(case, device)
-            found.append(Verdict(str(case), words is None, words or ""))
-        except torch.OutOfMemoryError:
-            found.append(None)
-        except Exception as failure:
-            words = f"{type(failure).__name__}: {(str(failure).strip() or 'no words').splitlines()[0].rstrip('.')}"
-            # What breaks the GPU would break the next process too; a compiler that is missing may be installed.
-            found.append(Verdict(str(case), False, words, lasting=isinstance(failure, torch.AcceleratorError)))
-
-    thread = threading.Thread(target=run, name="check of titans_ts.kernels")
-    thread.start()
-    thread.join()
-    return found[0]
-
-
-def _difference(case: Case, device: torch.device) -> str | None:
-    if device.type != "cuda":
-        return case.difference(device)
-    with torch.cuda.device(device):
-        mode = torch.cuda.get_sync_debug_mode()
-        if mode:  # somebody watches for code that waits for the GPU, as a check does
-            torch.cuda.set_sync_debug_mode("default")
-        try:
-            return case.difference(device)
-        finally:
-            if mode:
-                torch.cuda.set_sync_debug_mode(mode)
+        return convolution_agreed_before(x.device, x.dtype, head_dim)
+    return checks.trust(ConvolutionCase(dtype_name(x.dtype), head_dim), x)
 
 
 def _check_device(device: torch.device) -> None:

@@ -34,11 +34,11 @@ def test_timers_take_turns_and_the_first_round_does_not_count() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_the_peak_of_a_process_holds_what_it_has_freed() -> None:
     before = measure.held_mib()
-    block = torch.ones(32 * 2**20 // 4)
+    block = torch.ones(64 * 2**20 // 4)  # so large that it is no memory that the process has held before
     held = measure.held_mib() - before
     del block
-    assert held > 24  # of 32; the kernel's counts are rough
-    assert measure.peak_mib() > before + 24
+    assert held > 48  # of 64; the kernel's counts are rough
+    assert measure.peak_mib() > before + 48
 
 
 def test_a_fresh_process_returns_what_the_function_does_and_has_as_many_threads() -> None:

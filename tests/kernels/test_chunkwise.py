@@ -116,7 +116,7 @@ def test_products_of_gates_never_exceed_one(alpha: float, make_inputs: Callable[
     # Where nothing is written, the output for a constant query is the product of (1 - alpha) times the first output.
     gates = {"alpha": torch.full_like(inputs["alpha"], alpha), "theta": torch.zeros_like(inputs["theta"])}
     y = memory_scan(**inputs | gates | {"q": same}, chunk_size=64, backend="chunkwise").abs()
-    assert y.isfinite().all()
+    assert y[:, 0].min() > 0
     assert (y[:, 1:] <= y[:, :-1] * (1 + 1e-6)).all()
 
 

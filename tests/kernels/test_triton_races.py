@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ pytestmark = pytest.mark.skipif(not triton_launch.INTERPRETED, reason="the inter
 Inputs = dict[str, Any]
 Launch = partial(triton_launch.Launch, warps=4, backward_warps=4, group=2)
 
+SHARED = ("triton_common", "triton_layer", "triton_launch", "triton_scan")  # modules of functions for several kernels
 TOGETHER, APART = Launch(), Launch(split=True, apart=True)
 
 
@@ -120,16 +120,20 @@ class Accesses:
 
 def _line_of_a_kernel() -> str:
     """Where a kernel asks for it, be it of a function that kernels share."""
-    stack = ((Path(frame.f_code.co_filename).name, line) for frame, line in traceback.walk_stack(None))
-    lines = [f"{name}:{line}" for name, line in stack if name.startswith("triton_")]
-    shared = ("triton_common", "triton_layer", "triton_launch", "triton_scan")
-    return next((line for line in lines if not line.startswith(shared)), lines[0])
+    nearest = ""
+    for frame, line in traceback.walk_stack(None):
+        name = frame.f_code.co_filename.rpartition("/")[2]
+        if name.startswith("triton_"):
+            nearest = nearest or f"{name}:{line}"
+            if not name.startswith(SHARED):
+                return f"{name}:{line}"
+    return nearest
 
 
 @pytest.fixture
 def few_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several programs of the gates' kernels, and of a phase more than one part."""
-    monkeypatch.setattr(triton_scan, "GATE_LANES", 32)
+    monkeypatch.setattr(triton_scan, "GATE_LANES", 64)
     monkeypatch.setattr(triton_launch, "SCRATCH", 1)
 
 

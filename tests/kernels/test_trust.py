@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from titans_ts.kernels import agreement, convolution_kernel, memory_scan, trust, verdicts, verify
+from titans_ts.kernels import agreement, checks, convolution_kernel, memory_scan, trust, verdicts, verify
 
 pytest.importorskip("triton", reason="needs the package triton")
 
@@ -29,7 +30,7 @@ CPU = torch.device("cpu")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of verdicts, a process that remembers none, and "auto" that looks for kernels on a CPU."""
     monkeypatch.setenv(verdicts.CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(trust, "_checks", trust.Checks())
+    monkeypatch.setattr(checks, "_process", checks.Checks())
     monkeypatch.setattr(trust, "considered", lambda device: True)
     return tmp_path / "kernels"
 
@@ -40,22 +41,22 @@ def inputs(make_inputs: Callable[..., Inputs]) -> Inputs:
 
 
 @pytest.fixture
-def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The cases that are checked, as they are."""
     run: list[str] = []
-    difference = trust._difference
+    difference = checks._difference
 
     def noted(case: Any, device: torch.device) -> str | None:
         run.append(type(case).__name__)
         return difference(case, device)
 
-    monkeypatch.setattr(trust, "_difference", noted)
+    monkeypatch.setattr(checks, "_difference", noted)
     return run
 
 
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what the process remembers, as the next one has."""
-    monkeypatch.setattr(trust, "_checks", trust.Checks())
+    monkeypatch.setattr(checks, "_process", checks.Checks())
 
 
 def uses_kernels(inputs: Inputs) -> bool:
@@ -93,10 +94,10 @@ def break_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_scan, "scan", lambda q, k, *others: scan(q, Wrong.apply(k), *others))
 
 
-def test_a_right_kernel_is_used_and_checked_once(inputs: Inputs, checks: list[str], folder: Path) -> None:
+def test_a_right_kernel_is_used_and_checked_once(inputs: Inputs, checked: list[str], folder: Path) -> None:
     assert uses_kernels(inputs)
     assert uses_kernels(inputs)
-    assert checks == ["ScanCase"]
+    assert checked == ["ScanCase"]
     assert len(list(folder.glob("*.json"))) == 1
 
 
@@ -128,7 +129,7 @@ def test_a_wrong_kernel_is_named_in_one_warning(inputs: Inputs, monkeypatch: pyt
 
 
 def test_a_kernel_that_cannot_run_is_not_used_and_tried_again_by_the_next_process(
-    inputs: Inputs, checks: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    inputs: Inputs, checked: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*arguments: Any) -> Any:
         raise RuntimeError("Failed to find C compiler.\nPlease install one.")
@@ -141,7 +142,7 @@ def test_a_kernel_that_cannot_run_is_not_used_and_tried_again_by_the_next_proces
     assert not folder.exists()
     new_process(monkeypatch)
     assert uses_kernels(inputs)
-    assert len(checks) == 2
+    assert len(checked) == 2
 
 
 def test_a_check_without_memory_decides_nothing(inputs: Inputs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +150,7 @@ def test_a_check_without_memory_decides_nothing(inputs: Inputs, folder: Path, mo
         raise torch.OutOfMemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(trust, "_difference", full)
+        patch.setattr(checks, "_difference", full)
         assert not uses_kernels(inputs)
     assert not folder.exists()
     assert uses_kernels(inputs)
@@ -157,7 +158,7 @@ def test_a_check_without_memory_decides_nothing(inputs: Inputs, folder: Path, mo
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_next_process_finds_the_verdict(
-    broken: bool, inputs: Inputs, checks: list[str], monkeypatch: pytest.MonkeyPatch
+    broken: bool, inputs: Inputs, checked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if broken:
         break_forward(monkeypatch)
@@ -167,24 +168,24 @@ def test_the_next_process_finds_the_verdict(
             warnings.simplefilter("always")
             assert uses_kernels(inputs) is not broken
         assert len(caught) == broken
-    assert checks == ["ScanCase"]
+    assert checked == ["ScanCase"]
 
 
 @pytest.mark.parametrize("changed", ["source", "torch", "driver"])
 def test_another_version_is_checked_anew(
-    changed: str, inputs: Inputs, checks: list[str], monkeypatch: pytest.MonkeyPatch
+    changed: str, inputs: Inputs, checked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert uses_kernels(inputs)
     new_process(monkeypatch)
     identity = verdicts.identity
     monkeypatch.setattr(verdicts, "identity", lambda device: identity(device) | {changed: "another"})
     assert uses_kernels(inputs)
-    assert checks == ["ScanCase", "ScanCase"]
+    assert checked == ["ScanCase", "ScanCase"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"fields": {}, "case": "", "words": ""}', '{"agrees": 1}'])
 def test_a_file_that_makes_no_sense_is_checked_anew_and_written_anew(
-    text: str, inputs: Inputs, checks: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, inputs: Inputs, checked: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert uses_kernels(inputs)
     (file,) = folder.iterdir()
@@ -192,19 +193,19 @@ def test_a_file_that_makes_no_sense_is_checked_anew_and_written_anew(
     file.write_text(text)
     new_process(monkeypatch)
     assert uses_kernels(inputs)
-    assert len(checks) == 2
+    assert len(checked) == 2
     assert file.read_text() == right
 
 
 def test_a_folder_that_cannot_be_written_is_done_without(
-    inputs: Inputs, checks: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    inputs: Inputs, checked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a file"
     file.touch()
     monkeypatch.setenv(verdicts.CACHE_VARIABLE, str(file))
     assert uses_kernels(inputs)
     assert uses_kernels(inputs)
-    assert checks == ["ScanCase"]
+    assert checked == ["ScanCase"]
 
 
 @pytest.mark.parametrize(
@@ -225,36 +226,36 @@ def test_a_folder_that_cannot_be_written_is_done_without(
 def test_what_decides_on_the_code_is_checked_by_itself(
     change: dict[str, Any],
     make_inputs: Callable[..., Inputs],
-    checks: list[str],
+    checked: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trust, "_difference", lambda case, device: checks.append("") or None)  # type: ignore[func-returns-value]
+    monkeypatch.setattr(checks, "_difference", lambda case, device: checked.append("") or None)  # type: ignore[func-returns-value]
     size: dict[str, Any] = {"B": 1, "T": 20, "H": 1, "depth": 1, "expansion": 1, "dtype": torch.float32}
     new = change.get("expected", True)
     shape = {name: value for name, value in change.items() if name in ("B", "T", "D", "depth", "offset")}
     options = {"chunk_size": 4} | {n: change[n] for n in ("decay_to", "return_state", "chunk_size") if n in change}
     memory_scan(**make_inputs(**size), chunk_size=4)
     memory_scan(**make_inputs(**size | shape), **options)
-    assert len(checks) == 1 + new
+    assert len(checked) == 1 + new
 
 
-def test_explicit_backends_are_not_checked(inputs: Inputs, checks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explicit_backends_are_not_checked(inputs: Inputs, checked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     break_forward(monkeypatch)
     fused, plain = (memory_scan(**inputs, backend=backend) for backend in ("triton", "chunkwise"))
     assert (fused - plain).abs().max() > 0.05
-    assert checks == []
+    assert checked == []
 
 
 # What the check must not disturb
 
 
-def test_a_check_draws_no_random_numbers_of_the_caller(inputs: Inputs, checks: list[str]) -> None:
+def test_a_check_draws_no_random_numbers_of_the_caller(inputs: Inputs, checked: list[str]) -> None:
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
     memory_scan(**inputs)
     assert torch.equal(torch.rand(3), expected)
-    assert checks == ["ScanCase"]
+    assert checked == ["ScanCase"]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,7 @@ def test_a_check_meets_no_mode_of_the_caller(mode: Callable[[], Any], monkeypatc
         launch=triton_launch.Launch(warps=1, backward_warps=1),
     )
     with mode():
-        verdict = trust._checks.run(case, CPU)
+        verdict = checks._process.run(case, CPU)
     assert verdict == verdicts.Verdict(str(case), True, "")
 
 
@@ -291,66 +292,45 @@ def forbidden(x: object) -> object:
     raise AssertionError("met a hook of the caller")
 
 
-def test_threads_that_meet_a_new_case_check_it_once(inputs: Inputs, checks: list[str]) -> None:
+def test_threads_that_meet_a_new_case_check_it_once(inputs: Inputs, checked: list[str]) -> None:
     case = agreement.ConvolutionCase("float32", 5)
-    threads = [threading.Thread(target=trust._checks.trust, args=(case, inputs["q"])) for _ in range(3)]
+    threads = [threading.Thread(target=checks._process.trust, args=(case, inputs["q"])) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert checks == ["ConvolutionCase"]
+    assert checked == ["ConvolutionCase"]
 
 
-def traced(inputs: Inputs) -> str:
-    """The operators that `torch.compile` makes of a call."""
-    graphs: list[str] = []
-
-    def backend(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., Any]:
-        graphs.append(str(graph.graph))
-        return graph.forward
-
-    torch.compiler.reset()
-    torch.compile(lambda **x: memory_scan(**x), fullgraph=True, backend=backend)(**inputs)
-    return graphs[0]
-
-
-def test_a_compiled_function_has_the_kernel_that_was_checked_before(inputs: Inputs, checks: list[str]) -> None:
-    with pytest.warns(UserWarning, match="not checked while a CUDA graph is captured or a function is compiled"):
-        assert "titans_ts.memory_scan" not in traced(inputs)
-    assert checks == []
-    memory_scan(**inputs)
-    assert "titans_ts.memory_scan" in traced(inputs)
-    assert checks == ["ScanCase"]
+def test_nothing_is_checked_while_a_graph_is_captured(checked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdicts, "identity", lambda device: {"device": "a GPU"})
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    x: Any = SimpleNamespace(device=torch.device("cuda", 0))
+    known, other = agreement.ConvolutionCase("float32", 5), agreement.ConvolutionCase("float32", 6)
+    verdicts.Verdicts().put(known, x.device, verdicts.Verdict(str(known), True, ""))
+    assert checks._process.trust(known, x)
+    with pytest.warns(UserWarning, match=r"not checked while a CUDA graph is captured .*: convolution, float32, .* 6"):
+        assert not checks._process.trust(other, x)
+    assert checked == []
 
 
-def test_a_compiled_function_has_no_kernel_of_which_a_check_failed(
-    inputs: Inputs, make_inputs: Callable[..., Inputs], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory_scan(**inputs)
-    break_forward(monkeypatch)
-    longer = make_inputs(B=1, T=70, H=1, depth=1, dtype=torch.float32) | {"chunk_size": 4}
-    with pytest.warns(UserWarning, match="are wrong"):
-        memory_scan(**longer)  # another launch
-    assert "titans_ts.memory_scan" not in traced(inputs)
-
-
-def test_tensors_that_hold_nothing_are_not_checked(inputs: Inputs, checks: list[str]) -> None:
+def test_tensors_that_hold_nothing_are_not_checked(inputs: Inputs, checked: list[str]) -> None:
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fake = {name: mode.from_tensor(x) if isinstance(x, Tensor) else x for name, x in inputs.items()}
         fake["weights"] = tuple(mode.from_tensor(w) for w in inputs["weights"])
         with pytest.warns(UserWarning, match="are not checked while"):
             memory_scan(**fake)
-    assert checks == []
+    assert checked == []
 
 
 # The convolution
 
 
-def test_a_right_convolution_is_used_and_checked_once(checks: list[str]) -> None:
+def test_a_right_convolution_is_used_and_checked_once(checked: list[str]) -> None:
     x = torch.randn(2, 9, 3 * 2 * 5)
     for _ in range(2):
         assert convolution_kernel(x, 2, "auto") is triton_convolution.convolve
-    assert checks == ["ConvolutionCase"]
+    assert checked == ["ConvolutionCase"]
 
 
 @pytest.mark.parametrize("wrong", ["values", "gradients"])
