@@ -138,7 +138,7 @@ def test_the_rows_of_the_committed_tables_are_held(name: str) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "mse", "mae"), [("etth1", 0.3624, 0.3858), ("etth2", 0.2850, 0.3397)])
+@pytest.mark.parametrize(("name", "mse", "mae"), [("etth1", 0.3624, 0.3858), ("etth2", 0.2856, 0.3401)])
 def test_the_closed_form_of_the_committed_tables_has_its_known_error(
     name: str, mse: float, mae: float, data_folder: Path, tmp_path: Path
 ) -> None:
