@@ -13,12 +13,13 @@ from torch import Tensor
 from .devices import isolated
 from .model import Batch, SimbaForecaster
 from .model.layers import Cycle
+from .tables.clock import LocalClock
 from .tables.panel import Panel
 from .training.evaluate import EVALUATION_BATCH
 from .windows.cross_series import CrossSeriesFeatures
 from .windows.scaler import Scaler
 from .windows.seasonal import seasonal_profiles
-from .windows.windows import Windows, on_device
+from .windows.windows import Windows, clock_shifts, on_device
 
 
 @isolated()
@@ -125,17 +126,23 @@ def _forecast(
         series=series,
         cross_series=cross_series,
     )
-    batches = list(contexts.batches(EVALUATION_BATCH))
+    read = config.lookback + config.horizon
+    batches = [
+        batch._replace(clock_shift=clock_shifts(data.clock, batch.time_index, read))
+        for batch in contexts.batches(EVALUATION_BATCH)
+    ]
     blocks = []
     for i in range(n_blocks):
         forecasts = [forward(batch) for batch in batches]
         blocks.append(torch.cat(forecasts))
         if i + 1 < n_blocks:
-            batches = _moved_on(batches, forecasts, cross_series)
+            batches = _moved_on(batches, forecasts, cross_series, data.clock)
     return torch.cat(blocks, dim=1)[:, :steps].double().cpu().numpy()
 
 
-def _moved_on(batches: list[Batch], forecasts: list[Tensor], cross_series: CrossSeriesFeatures | None) -> list[Batch]:
+def _moved_on(
+    batches: list[Batch], forecasts: list[Tensor], cross_series: CrossSeriesFeatures | None, clock: LocalClock | None
+) -> list[Batch]:
     """The windows one horizon later, their forecasts (samples, horizon, outputs) taken for what came."""
     horizon = forecasts[0].shape[1]
     if cross_series is not None:
@@ -152,6 +159,7 @@ def _moved_on(batches: list[Batch], forecasts: list[Tensor], cross_series: Cross
                 past=torch.cat([batch.past, new], dim=1)[:, -lookback:],
                 time_index=time_index,
                 padding_mask=padding_mask,
+                clock_shift=clock_shifts(clock, time_index, lookback + horizon),
                 # Read when all are written: a window's features are of the series of other batches too.
                 cross_series=None if cross_series is None else cross_series.at(time_index),
             )

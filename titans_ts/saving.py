@@ -19,6 +19,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -161,7 +162,9 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     if description["carries_freq"] and layout.index is not None:
         layout.index.freq = calendar.offset
     scaler = Scaler(arrays.pop("mean"), arrays.pop("std"))
-    panel = Panel(SeriesData(**arrays), unpack(description["ids"]), calendar, layout)
+    data = SeriesData(arrays["values"], arrays["lengths"], arrays["starts"], arrays.get("observed"))
+    data = replace(data, clock=calendar.local_clock(int(data.starts.min()), int(data.ends.max())))
+    panel = Panel(data, unpack(description["ids"]), calendar, layout)
     history = description["history"]
     evaluations = [Evaluation(**unpack_all(evaluation)) for evaluation in history.pop("evaluations")]
     bounds = Bounds(**unpack_all(description.get("bounds", {})))

@@ -27,6 +27,8 @@ class Batch(NamedTuple):
         False where the future was filled in; None where none was.
     cross_series : Tensor (samples, n_series, spans), optional
         Means of all series over spans of the past, for a network that reads them; see `CrossSeriesFeatures`.
+    clock_shift : Tensor of int (samples, lookback + horizon), optional
+        Steps by which local clocks, which seasons follow, are ahead of the time index; None where there are none.
     """
 
     past: Tensor
@@ -36,6 +38,7 @@ class Batch(NamedTuple):
     padding_mask: Tensor | None = None
     observed_mask: Tensor | None = None
     cross_series: Tensor | None = None
+    clock_shift: Tensor | None = None
 
     @property
     def n_samples(self) -> int:

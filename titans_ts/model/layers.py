@@ -84,9 +84,13 @@ class Cycle(nn.Module):
             self.profile.copy_(profile)
         self.seasonal.fill_(self.profile.any())
 
-    def forward(self, series: Tensor, time_index: Tensor, length: int) -> Tensor:
-        """The profile over `length` steps from `time_index` on: (samples,), (samples,) -> (samples, length)."""
-        phase = (time_index.unsqueeze(-1) + torch.arange(length, device=time_index.device)) % self.period
+    def forward(self, series: Tensor, time_index: Tensor, length: int, clock_shift: Tensor | None = None) -> Tensor:
+        """The profile over `length` steps from `time_index` on: (samples,), (samples,) -> (samples, length).
+
+        `clock_shift` (samples, length) are the steps by which local clocks are ahead.
+        """
+        steps = time_index.unsqueeze(-1) + torch.arange(length, device=time_index.device)
+        phase = (steps if clock_shift is None else steps + clock_shift) % self.period
         index = series.unsqueeze(-1) * self.period + phase
         # An embedding, because the gradient of plain indexing adds in an order that varies between CPU runs.
         return embedding(index, self.profile.view(-1, 1)).squeeze(-1)

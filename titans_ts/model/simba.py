@@ -118,7 +118,7 @@ class SimbaForecaster(nn.Module):
                 raise ValueError(f"`{name}` must have shape (samples,) = ({len(past)},), got {tuple(shape)}.")
         ahead: Tensor | float = 0.0
         if cycle is not None:
-            profile = cycle(batch.series, batch.time_index, config.lookback + config.horizon)
+            profile = cycle(batch.series, batch.time_index, config.lookback + config.horizon, batch.clock_shift)
             past, ahead = past - profile[:, : config.lookback], profile[:, config.lookback :]
         if self.cross_series is not None:
             ahead = ahead + self.cross_series(self.cross_series_inputs(batch), batch.series)
@@ -143,6 +143,8 @@ class SimbaForecaster(nn.Module):
                 f"`cross_series` must have shape (samples, n_series, spans) = {shape}, got "
                 f"{None if means is None else tuple(means.shape)}; `CrossSeriesFeatures` makes it."
             )
+        if batch.clock_shift is not None:  # the phase of a window is that of its first step
+            time_index = time_index + batch.clock_shift[:, 0]
         if self.cycle is not None:
             means = means - self.cycle.means(
                 self.config.n_series, time_index, self.config.lookback, self.cross_series.spans

@@ -11,6 +11,7 @@ import pandas as pd
 from pandas.api import types
 from pandas.tseries.frequencies import to_offset
 
+from .clock import LocalClock
 from .days import WEEKMASK, DayRule, days_and_clock
 from .infer import infer_freq, regular_step
 from .infer import show as show
@@ -19,6 +20,8 @@ from .zones import check_zone
 
 # No integer label is as far from 0, so that distances, and forecasts, are never too large for int64.
 FARTHEST = 2**62
+YEARS_AHEAD = 20  # in which changes of the clocks are looked up
+LATEST_CLOCK = 200  # years after 1970 to which they are: labels of nanoseconds end soon after
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Calendar:
         As in `DayRule`.
     phases : tuple of (Calendar, tuple of ids)
         Calendars of the same step on which some of the series lie instead.
+    local : bool
+        Whether seasons follow the clocks of the labels' zone; not so in models that were saved before.
     """
 
     freq: str | int
@@ -61,6 +66,7 @@ class Calendar:
     weekmask: str = WEEKMASK
     holidays: tuple[str, ...] = ()
     phases: tuple[tuple[Calendar, tuple[Hashable, ...]], ...] = ()
+    local: bool = False
 
     @classmethod
     def of(cls, labels: pd.Index, freq: str | int | pd.DateOffset | None = None) -> Calendar:
@@ -180,6 +186,27 @@ class Calendar:
             return replace(self, anchor=int(self._ordinals(labels[:1])[0]) % self.span, phases=())
         labels = _converted(labels, self.dtype)
         return _datetime_calendar(labels, self._unanchored(labels))
+
+    def local_clock(self, first: int, last: int) -> LocalClock | None:
+        """The clocks from one time index to another and for years beyond; None where seasons follow none."""
+        if not self.local:
+            return None
+        hour = pd.Timedelta(1, unit="h") // pd.Timedelta(1, unit=_unit(self.dtype))
+        day = max(1, 24 * hour // self.span)
+        found = np.arange(first, last + YEARS_AHEAD * 366 * day, day)
+        found = found[found <= (LATEST_CLOCK * 366 * 24 * hour - self.anchor) // self.span]
+        begins, shifts = [int(found[0])], [int(self._shift(found[:1])[0])]
+        all_shifts = self._shift(found)
+        for i in np.flatnonzero(np.diff(all_shifts)).tolist():  # within a day the clocks change once
+            between = np.arange(found[i] + 1, found[i + 1] + 1)
+            begins.append(int(between[np.argmax(self._shift(between) == all_shifts[i + 1])]))
+            shifts.append(int(all_shifts[i + 1]))
+        return LocalClock(np.array(begins), np.array(shifts))
+
+    def _shift(self, time_index: np.ndarray) -> np.ndarray:
+        """Steps that local clocks are ahead of UTC, rounded down."""
+        labels = self.labels(time_index)
+        return (labels.tz_localize(None).asi8 - labels.asi8) // self.span
 
     def of_series(self, name: Hashable) -> Calendar:
         """The calendar of the series of this id."""
@@ -307,7 +334,8 @@ def _datetime_calendar(labels: pd.DatetimeIndex, offset: Offset) -> Calendar:
             span, rest = divmod(length, pd.Timedelta(1, unit=unit))
             if rest:
                 raise ValueError(f"`freq` {offset.freqstr!r} is finer than the labels' unit {unit!r}; use `.as_unit`.")
-            return Calendar(to_offset(length).freqstr, labels.dtype, "instant", span, int(labels.asi8[0]) % span)
+            name, anchor = to_offset(length).freqstr, int(labels.asi8[0]) % span
+            return Calendar(name, labels.dtype, "instant", span, anchor, local=labels.tz is not None)
         offset = pd.offsets.Day(whole)
     step, (days, clock) = day_step(offset, labels), days_and_clock(labels)
     first = int(step.rule.ordinals(days[:1])[0])

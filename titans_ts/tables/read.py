@@ -68,7 +68,9 @@ def read_table(
     table, backend, stored = _to_pandas(table)
     rows = _read(table, backend, stored, id_col, time_col, target_col, min_rows, calendar is None)
     ordered = order_rows(rows, freq, calendar)
-    return Panel(fill_grid(rows, ordered, min_rows, missing), rows.ids, ordered.calendar, rows.layout)
+    data = fill_grid(rows, ordered, min_rows, missing)
+    clock = ordered.calendar.local_clock(int(data.starts.min()), int(data.ends.max()))
+    return Panel(replace(data, clock=clock), rows.ids, ordered.calendar, rows.layout)
 
 
 def _to_pandas(table: Any) -> tuple[pd.DataFrame | pd.Series | np.ndarray, str, dict[Hashable, str]]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from .clock import LocalClock
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -28,12 +30,15 @@ class SeriesData(Generic[Values]):
         The time index of each series' first row.
     observed : ndarray of bool, shape (rows,), optional
         False where a value was filled in; None where none was.
+    clock : LocalClock, optional
+        The clocks that seasons follow where times have a zone.
     """
 
     values: Values
     lengths: np.ndarray
     starts: np.ndarray
     observed: np.ndarray | None = None
+    clock: LocalClock | None = None
 
     @property
     def n_series(self) -> int:
@@ -93,4 +98,4 @@ class SeriesData(Generic[Values]):
 
     def _select(self, rows: np.ndarray, lengths: np.ndarray, starts: np.ndarray) -> SeriesData[Values]:
         observed = None if self.observed is None else self.observed[rows]
-        return SeriesData(self.values[rows], lengths, starts, observed)
+        return SeriesData(self.values[rows], lengths, starts, observed, self.clock)

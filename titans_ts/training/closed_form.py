@@ -375,4 +375,5 @@ def _minus_profile(network: SimbaForecaster, run: Run) -> Tensor:
     if network.cycle is None:
         return values
     series, time_index = torch.tensor([[run.series], [run.time_index]], device=values.device)
-    return values - network.cycle(series, time_index, len(values))[0]
+    shift = None if run.clock_shift is None else run.clock_shift.unsqueeze(0)
+    return values - network.cycle(series, time_index, len(values), shift)[0]

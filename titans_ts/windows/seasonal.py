@@ -10,7 +10,8 @@ from titans_ts.tables.series_data import SeriesData
 def seasonal_profiles(data: SeriesData[np.ndarray], rows: np.ndarray, period: int) -> np.ndarray:
     """The mean of the first `rows` (n_series,) rows of each series at each phase of a season of `period` steps.
 
-    Only rows that were observed count; the profile is 0 at a phase that has none.
+    Only rows that were observed count; the profile is 0 at a phase that has none. Where times have a zone, the phase is
+    that of its clocks.
 
     Returns
     -------
@@ -24,7 +25,8 @@ def seasonal_profiles(data: SeriesData[np.ndarray], rows: np.ndarray, period: in
     counted = row < np.repeat(rows, data.lengths)
     if data.observed is not None:
         counted &= data.observed
-    phase = (row[counted] + np.repeat(data.starts, data.lengths)[counted]) % period
+    time_index = row[counted] + np.repeat(data.starts, data.lengths)[counted]
+    phase = (time_index if data.clock is None else time_index + data.clock.shift(time_index)) % period
     bins = series[counted] * period + phase
     size = data.n_series * period
     total, count = np.bincount(bins, data.values[counted], size), np.bincount(bins, minlength=size)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from titans_ts.model.batch import Batch
+from titans_ts.tables.clock import LocalClock
 from titans_ts.tables.series_data import SeriesData
 
 from .cross_series import CrossSeriesFeatures
@@ -26,6 +27,7 @@ class Run(NamedTuple):
     series: int
     time_index: int  # of the first window's first row
     values: Tensor  # (windows + lookback + horizon - 1,)
+    clock_shift: Tensor | None  # of the same shape, where seasons follow local clocks
 
 
 class Windows:
@@ -78,7 +80,7 @@ class Windows:
         padding = np.where(count > 0, np.maximum(lookback - first, 0), 0)
         row_zero = np.cumsum(lengths + padding) - lengths  # where each series' row 0 lies in the flat vector
         self.lookback, self.horizon = lookback, horizon
-        self._cross_series = cross_series
+        self._cross_series, self._clock = cross_series, data.clock
         self._flat, self._padding_mask = values, None
         self._observed = None if observed is None else torch.from_numpy(observed).to(device)
         if padding.any():
@@ -135,12 +137,16 @@ class Windows:
             return None
         size = self.lookback + self.horizon - 1
         return [
-            Run(series, time_index, self._flat[at : at + count + size])
+            Run(series, time_index, self._flat[at : at + count + size], self._clock_shift(time_index, count + size))
             for series, time_index, at, count in zip(
                 *(x.tolist() for x in (self._series, self._time_index, self._position, self._count)), strict=True
             )
             if count
         ]
+
+    def _clock_shift(self, time_index: int, length: int) -> Tensor | None:
+        shift = clock_shifts(self._clock, torch.tensor([time_index], device=self.device), length)
+        return None if shift is None else shift[0]
 
     def batch(self, index: Tensor) -> Batch:
         """The windows number `index` (samples,), counted series after series."""
@@ -165,6 +171,7 @@ class Windows:
             padding_mask=padding_mask,
             observed_mask=observed_mask,
             cross_series=None if self._cross_series is None else self._cross_series.at(time_index),
+            clock_shift=clock_shifts(self._clock, time_index, length),
         )
 
     def batches(self, size: int, most: int | None = None) -> Iterator[Batch]:
@@ -182,6 +189,16 @@ class Windows:
 def on_device(data: SeriesData[np.ndarray], device: torch.device) -> SeriesData[Tensor]:
     """Scaled series in float32 on a device, as `Windows` and `CrossSeriesFeatures` share them."""
     return data.with_values(torch.from_numpy(data.values.astype(np.float32)).to(device))
+
+
+def clock_shifts(clock: LocalClock | None, time_index: Tensor, length: int) -> Tensor | None:
+    """The shifts of local clocks over `length` steps from each `time_index` (samples,) on: (samples, length)."""
+    if clock is None:
+        return None
+    device = time_index.device
+    begins, shifts = (torch.from_numpy(array).to(device) for array in (clock.begins, clock.shifts))
+    steps = time_index.unsqueeze(-1) + torch.arange(length, device=device)
+    return shifts[(torch.searchsorted(begins, steps, right=True) - 1).clamp(min=0)]
 
 
 def observed_windows(
