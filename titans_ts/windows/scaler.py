@@ -41,8 +41,8 @@ class Scaler:
             if power[i]:
                 part = np.ldexp(part, -power[i])  # exact, and squares stay within float64
             mean[i], std[i] = part.mean(), part.std()
-            if part.min() == part.max():  # a mean of equal values may be off by rounding
-                mean[i] = part[0]
+            if std[i] <= cls.ROUNDING * abs(mean[i]) and part.min() == part.max():
+                mean[i] = part[0]  # a mean of equal values may be off by rounding
         mean, std = np.ldexp(mean, power), np.ldexp(std, power)
         flat = std <= cls.ROUNDING * np.abs(mean)
         return cls(mean, np.where(flat, 0.0, std))
