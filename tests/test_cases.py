@@ -3,7 +3,6 @@
 Numbers that are left out are those of features with tests of their own.
 """
 
-import re
 import warnings
 
 import numpy as np
@@ -20,11 +19,6 @@ pytestmark = pytest.mark.filterwarnings("error")
 def forecaster(**parameters) -> TitansForecaster:
     given = dict(horizon=3, lookback=8, max_epochs=1, d_model=8, n_heads=2, n_layers=1, random_state=0, verbose=0)
     return TitansForecaster(**{**given, **parameters})
-
-
-def quick(**parameters) -> TitansForecaster:
-    """One that does not train."""
-    return TitansForecaster(horizon=2, lookback=6, cycle=0, max_epochs=0, verbose=0, **parameters)
 
 
 def long(ids: list, times: pd.Index, seed: int = 0) -> pd.DataFrame:
@@ -268,90 +262,3 @@ def test_case_36_a_file_with_byte_order_mark_and_decimal_commas_is_read_as_told(
     table = read_file(path, date_format="%d.%m.%Y", **how)
     assert table["y"].tolist() == [day + 0.25 for day in range(1, 13)]
     assert text(forecaster().fit(table).predict()["ds"]) == ["2024-01-13", "2024-01-14", "2024-01-15"]
-
-
-def applied(error: Exception, df: object = None, call: int = 0, **arguments: object) -> object:
-    """What a call of the table, or an argument, in an error's backticks makes of a table or of arguments."""
-    found = re.findall(r"`((?:df\.|df\[|\w+=).*?)`(?=[,.;:) ]|$)", str(error))[call]
-    return eval(found, {"df": df, "pd": pd, "int": int}) if found.startswith("df") else eval(f"dict({found})")
-
-
-def times_apart() -> pd.DataFrame:
-    """Two series whose times do not meet, so that without their ids they look like one."""
-    table = long(["a", "b"], DAYS)
-    return table.assign(ds=pd.date_range("2024-01-01", periods=len(table)))
-
-
-def test_case_42_ids_in_the_index_are_found():
-    for ids in (["a", "b"], [7, 8]):
-        table = times_apart().assign(unique_id=np.repeat(ids, len(DAYS)))
-        expected = quick().fit(table).predict()
-        assert expected["unique_id"].tolist() == [ids[0]] * 2 + [ids[1]] * 2
-        indexed = ["unique_id", ["unique_id", "ds"], ["ds", "unique_id"], "ds"]
-        for df in [*map(table.set_index, indexed), table.set_index(["unique_id", "ds"])["y"]]:
-            pd.testing.assert_frame_equal(quick().fit(df).predict(), expected)
-        shop = quick(id_col="shop").fit(table.set_index("unique_id").rename_axis("shop")).predict()
-        assert shop["shop"].tolist() == expected["unique_id"].tolist()
-
-
-def test_case_42_ids_in_an_index_of_another_name_are_refused_with_the_call_that_names_them():
-    for name in (None, "store"):
-        df = times_apart().set_index("unique_id").rename_axis(name)
-        with pytest.raises(ValueError, match=r"the index.* holds 'a', \.\.\. beside times in column 'ds'") as caught:
-            quick().fit(df)
-        assert quick().fit(applied(caught.value, df)).predict()["unique_id"].tolist() == ["a", "a", "b", "b"]
-        assert len(quick().fit(applied(caught.value, df, 1)).predict()) == 2
-
-
-@pytest.mark.parametrize("dated", [True, False])
-def test_case_43_the_index_that_a_file_got_is_no_series(dated, tmp_path):
-    wide = pd.DataFrame({"a": np.sin(np.arange(40)), "b": np.cos(np.arange(40))})
-    if dated:
-        wide.insert(0, "date", DAYS)
-    path = tmp_path / "table.csv"
-    wide.to_csv(path)
-    df = read_file(path)
-    with pytest.raises(
-        ValueError, match=r"column 'Unnamed: 0' counts the rows \(0, 1, 2, \.\.\.\) and is no series"
-    ) as caught:
-        quick().fit(df)
-    pd.testing.assert_frame_equal(quick().fit(applied(caught.value, df)).predict(), quick().fit(wide).predict())
-    if not dated:
-        found = quick(**applied(caught.value, call=1)).fit(df).predict()
-        assert found.columns.tolist() == ["Unnamed: 0", "a", "b"]
-        assert found["Unnamed: 0"].tolist() == [40, 41]
-
-
-def test_case_43_the_index_of_a_long_table_in_a_file_is_refused_by_name(tmp_path):
-    table, path = long(["a", "b"], DAYS), tmp_path / "table.csv"
-    table.to_csv(path)
-    df = read_file(path)
-    with pytest.raises(
-        ValueError, match=r"columns \['Unnamed: 0'\] are neither id, time nor target; drop them"
-    ) as caught:
-        quick().fit(df)
-    pd.testing.assert_frame_equal(quick().fit(applied(caught.value, df)).predict(), quick().fit(table).predict())
-    table.set_index("unique_id").to_csv(path)
-    assert quick().fit(read_file(path)).predict()["unique_id"].tolist() == ["a", "a", "b", "b"]
-
-
-def test_case_45_marks_of_thousands_are_asked_for_where_they_could_be_decimals(tmp_path):
-    path = tmp_path / "table.csv"
-    rows = "".join(f'a,{day:%Y-%m-%d},"{day.day % 9 + 1},{100 + day.day}"\n' for day in DAYS)
-    path.write_text("unique_id,ds,y\n" + rows)
-    words = r"'2,101', which may be 2.101 \(pass `decimal=','`\) or 2101 \(pass `thousands=','`\)"
-    with pytest.raises(ValueError, match=words) as caught:
-        read_file(path)
-    decimal, thousands = (read_file(path, **applied(caught.value, call=call)) for call in (0, 1))
-    assert decimal["y"].tolist()[:2] == [2.101, 3.102]
-    assert thousands["y"].tolist()[:2] == [2101, 3102]
-    assert np.isfinite(quick().fit(thousands).predict()["Titans"]).all()
-
-
-@pytest.mark.parametrize("rows", ["2024-01-01,1,2,3", "2024-01-01,1,2,", "2024-01-01,1"])
-def test_case_46_rows_with_other_fields_than_names_are_refused_with_line_and_counts(rows, tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("date,a,b\n" + f"{rows}\n" * 5)
-    count = rows.count(",") + 1
-    with pytest.raises(ValueError, match=rf"table.csv', line 2 has {count} fields under 3 names \(date, a, b\)"):
-        read_file(path)
