@@ -130,10 +130,10 @@ def main(argv: list[str] | None = None) -> None:
     seconds = time.perf_counter() - begun
     counted = Counter(trial.state.name.lower() for trial in search.study_.trials)
     print(f"{seconds:.0f} s; {', '.join(f'{count} {state}' for state, count in sorted(counted.items()))}")
-    print(f"best validation {sweep.scoring} {search.best_score_:.5f}: {search.best_params_}")
+    print(f"best relative {sweep.scoring} {search.best_score_:.5f}: {search.best_params_}")
     if not args.no_default:
         default = forecaster.fit(frame, val_loss=sweep.scoring).history_
-        ended, closed_form = default.best.validation_loss, default.evaluations[0].validation_loss
+        ended, closed_form = default.best.relative_error, default.evaluations[0].relative_error
         print(f"with nothing searched: {ended:.5f}; the closed form alone {closed_form:.5f}")
     out = args.out or args.sweep.resolve().parent
     out.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def as_table(sweep: Sweep, search: TitansSearchCV) -> str:
                 parts[part][name] = value
     device = device_name(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     lines = [
-        f"# The best of {len(search.study_.trials)} trials of study {sweep.study_name!r}: validation {sweep.scoring}",
+        f"# The best of {len(search.study_.trials)} trials of study {sweep.study_name!r}: relative {sweep.scoring}",
         f"# {search.best_score_:.6f} at lookback {sweep.lookback}. {device}, commit {commit()}.",
         f"dataset = {json.dumps(sweep.dataset)}",
         f"horizons = [{sweep.horizon}]",

@@ -86,7 +86,7 @@ def test_a_trial_scores_what_its_fit_scores_and_the_best_is_refitted() -> None:
     found = TitansSearchCV(tiny(), chosen, n_trials=3, random_state=1)
     assert found.fit(waves()) is found
     fits = [tiny(**trial.params).fit(waves()) for trial in found.study_.trials]
-    assert values(found.study_) == [fit.history_.best.validation_loss for fit in fits]
+    assert values(found.study_) == [fit.history_.best.relative_error for fit in fits]
     best = int(np.argmin(values(found.study_)))
     assert found.best_score_ == values(found.study_)[best]
     assert found.best_params_ == found.study_.trials[best].params
@@ -102,10 +102,10 @@ def test_scoring_is_by_the_error_asked_for_whatever_the_loss() -> None:
     losses = {"loss": CategoricalDistribution(["mse", "mae", "huber"])}
     found = TitansSearchCV(tiny(), losses, n_trials=4, scoring="mae", random_state=0).fit(waves())
     expected = [
-        tiny(**trial.params).fit(waves(), val_loss="mae").history_.best.validation_loss for trial in found.study_.trials
+        tiny(**trial.params).fit(waves(), val_loss="mae").history_.best.relative_error for trial in found.study_.trials
     ]
     assert values(found.study_) == expected
-    assert found.best_estimator_.history_.best.validation_loss == found.best_score_
+    assert found.best_estimator_.history_.best.relative_error == found.best_score_
 
 
 # The space
@@ -202,7 +202,7 @@ def test_a_study_goes_on_to_its_total_and_draws_anew(name: str, sampler: str | N
 def test_a_study_with_other_scores_is_not_joined(tmp_path: Path) -> None:
     how: dict[str, Any] = dict(n_trials=1, storage=tmp_path / "s.journal", refit=False)
     TitansSearchCV(tiny(), DROPOUT, **how).fit(waves())
-    with pytest.raises(ValueError, match=r"was begun with scoring='mse'.*give another `study_name`"):
+    with pytest.raises(ValueError, match=r"was begun with scoring=relative mse.*give another `study_name`"):
         TitansSearchCV(tiny(), DROPOUT, scoring="mae", **how).fit(waves())
 
 

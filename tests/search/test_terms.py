@@ -169,7 +169,7 @@ def test_a_study_with_trials_to_come_alone_is_gone_on_with(monkeypatch: pytest.M
     study.enqueue_trial({"dropout": 0.25})
     found = search(storage, n_trials=2).fit(waves()).study_
     assert found.trials[0].params == {"dropout": 0.25}
-    assert found.user_attrs[TERMS]["scoring"] == "'mse'"
+    assert found.user_attrs[TERMS]["scoring"] == "relative mse"
 
 
 def test_the_best_is_of_the_trials_within_the_space() -> None:

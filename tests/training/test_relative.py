@@ -13,17 +13,25 @@ from titans_ts.windows.windows import Windows
 LOOKBACK, HORIZON = 4, 2
 
 
-def windows_of(*series: np.ndarray, first: int = LOOKBACK, observed: np.ndarray | None = None) -> Windows:
+def windows_of(
+    *series: np.ndarray, lookback: int = LOOKBACK, first: int = LOOKBACK, observed: np.ndarray | None = None
+) -> Windows:
     lengths = np.array([len(values) for values in series])
     values = torch.from_numpy(np.concatenate(series)).float()
     data = SeriesData(values, lengths, np.zeros_like(lengths), observed)
-    return Windows(data, lookback=LOOKBACK, horizon=HORIZON, first=np.full(len(series), first), last=lengths)
+    return Windows(data, lookback=lookback, horizon=HORIZON, first=np.full(len(series), first), last=lengths)
 
 
-def test_the_naive_error_is_that_of_the_better_of_last_value_and_window_mean() -> None:
+def test_the_naive_error_is_that_of_the_better_of_last_value_and_mean() -> None:
     trend, noise = np.arange(20.0), np.tile([1.0, -1.0], 10)
     found = naive_errors(windows_of(trend, noise))
-    assert found.tolist() == pytest.approx([(1 + 4) / 2, 1.0])  # a trend is nearest its last value, noise its mean
+    assert found.tolist() == pytest.approx([(1 + 4) / 2, 1.0])  # a trend is nearest its last value, noise its mean, 0
+
+
+def test_the_naive_error_is_the_same_for_every_lookback() -> None:
+    noise = np.random.default_rng(0).normal(size=40)
+    short, long = (naive_errors(windows_of(noise, lookback=lookback, first=20)) for lookback in (2, 16))
+    assert short.item() == long.item()
 
 
 @pytest.mark.parametrize(("loss", "expected"), [("mae", 1.5), ("huber", (0.5 + 1.5) / 2)])

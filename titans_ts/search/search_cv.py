@@ -81,8 +81,9 @@ class TitansSearchCV(BaseEstimator):
         How many blocks of validation rows score a trial, each one before the next: a trial is fitted once for each on
         the rows before it, and its score is the mean.
     scoring : {"mse", "mae", "huber"}
-        The validation error, of values divided by their series' deviation; less is better. It chooses the weights
-        of each fit too.
+        The error on validation rows. A trial's score is its relative error: each series' error over that of a naive
+        forecast, the better of last value and mean, each ratio r bounded to r / (1 + r / 4), and the mean over the
+        series, so that no series decides for the others; less is better. It chooses the weights of each fit too.
     storage : path, str or optuna storage, optional
         In memory if None. A file is a journal, or SQLite where it ends in .db, .sqlite or .sqlite3; anything with
         "://" is a database's URL. A study that is there already goes on, with more trials if `n_trials` has grown; it
@@ -109,7 +110,7 @@ class TitansSearchCV(BaseEstimator):
     best_params_ : dict
         Of the trials within the space.
     best_score_ : float
-        Its validation error.
+        Their relative error.
     best_estimator_ : TitansForecaster
         Where `refit` is on.
     n_features_in_ : int

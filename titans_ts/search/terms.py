@@ -30,7 +30,7 @@ def study_terms(estimator: TitansForecaster, df: Any, space: Space, scoring: str
     those that the data give where they are None.
     """
     terms = {
-        "scoring": repr(scoring),
+        "scoring": f"relative {scoring}",
         "n_windows": repr(int(n_windows)),
         "estimator": type(estimator).__name__,
         "space": _name(space) if callable(space) else "distributions",

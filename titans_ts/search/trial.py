@@ -35,7 +35,7 @@ class Surplus(Exception):
 
 
 class Objective:
-    """The objective of a study: a trial's validation error.
+    """The objective of a study: a trial's relative error on validation rows (`training.relative`).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Objective:
             forecaster.fit(table, val_loss=self.scoring, on_evaluation=watch)
             if forecaster.history_.stopped == "interrupted":
                 raise KeyboardInterrupt
-            error = forecaster.history_.best.validation_loss
+            error = forecaster.history_.best.criterion
             if not math.isfinite(error):
                 raise ValueError(
                     f"the validation error is {error}."
@@ -139,11 +139,11 @@ class _Watch:
 
     def __init__(self, trial: Trial, before: list[float], window: int) -> None:
         self.trial, self.before, self.window = trial, before, window
-        self.criterion = self.error = math.inf  # by the first the weights are kept, the second is the score
+        self.error = math.inf
 
     def __call__(self, evaluation: Evaluation) -> None:
-        if evaluation.criterion < self.criterion:  # not where it is NaN
-            self.criterion, self.error = evaluation.criterion, evaluation.validation_loss
+        if evaluation.criterion < self.error:  # not where it is NaN
+            self.error = evaluation.criterion
         if evaluation.epoch == 0 or evaluation.epoch != int(evaluation.epoch) or math.isinf(self.error):
             return
         self.trial.report(float(np.mean([*self.before, self.error])), self.window * EPOCHS + int(evaluation.epoch))

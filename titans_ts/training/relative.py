@@ -1,4 +1,4 @@
-"""The error by which validation chooses, which no single series and no outlier can decide.
+"""The error by which validation and searches choose, which no single series and no outlier can decide.
 
 Each series' error is taken over that of a naive forecast of the same windows, bounded, and averaged over the series. A
 series of large values or a wild one counts as much as any other; an outlier among the rows to forecast is in both
@@ -21,11 +21,14 @@ BATCH = 4096  # windows read at a time
 
 
 def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -> Tensor:
-    """The error of the better naive forecast of each series' windows: their last value, or their mean.
+    """The error of the better naive forecast of each series' windows: their last value, or the mean of the series.
+
+    Neither depends on how many rows are read, so that relative errors of different lookbacks compare.
 
     Parameters
     ----------
     windows : Windows
+        Of series at mean 0.
     loss : {"mse", "mae", "huber"}
     most : int, optional
         Evenly spaced windows stand for all where there are more.
@@ -37,12 +40,9 @@ def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -
     """
     totals = torch.zeros(3, windows.n_series, dtype=torch.float64, device=windows.device)
     for batch in windows.batches(BATCH, most):
-        past, future = batch.past.double(), batch.future.double()
-        mean = past.mean(1, keepdim=True)
-        if batch.padding_mask is not None:  # the padding holds zeros
-            mean = past.sum(1, keepdim=True) / batch.padding_mask.sum(1, keepdim=True).clamp(min=1)
+        last, future = batch.past[:, -1:].double(), batch.future.double()
         counted = torch.ones_like(future) if batch.observed_mask is None else batch.observed_mask.double()
-        for i, forecast in enumerate((past[:, -1:], mean)):
+        for i, forecast in enumerate((last, torch.zeros_like(last))):
             errors = LOSSES[loss].entries(forecast.expand_as(future).unsqueeze(-1), future) * counted
             totals[i].index_add_(0, batch.series, errors.sum(1))
         totals[2].index_add_(0, batch.series, counted.sum(1))
