@@ -66,7 +66,7 @@ def test_it_searches_goes_on_and_leaves_a_table_and_pictures(search: Path, capsy
     assert "2 complete" in out
     study = optuna.load_study(study_name="small", storage=_journal(search.parent / "small.journal"))
     best = study.best_trial
-    assert f"best validation mse {best.value:.5f}" in out
+    assert f"best relative mse {best.value:.5f}" in out
 
     written = Table.read(search.parent / "small_best.toml")
     assert written.horizons == (6,)
