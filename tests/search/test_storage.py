@@ -115,6 +115,29 @@ def test_threads_change_the_warning_filters_one_after_the_other() -> None:
 # Trials that count
 
 
+def test_the_last_search_to_end_takes_away_what_threads_left_in_the_warning_filters() -> None:
+    def quiet() -> warnings.catch_warnings[None]:
+        context = warnings.catch_warnings()
+        context.__enter__()
+        warnings.simplefilter("ignore", storage.ExperimentalWarning)
+        return context
+
+    before = list(warnings.filters)
+    with storage.filters_kept():
+        with storage.filters_kept():
+            first = quiet()
+            second = quiet()
+            first.__exit__(None, None, None)
+            second.__exit__(None, None, None)
+        assert warnings.filters != before
+    assert warnings.filters == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", storage.ExperimentalWarning)  # the caller's own stays
+        with storage.filters_kept():
+            pass
+        assert warnings.filters[0][:3] == ("ignore", None, storage.ExperimentalWarning)
+
+
 def test_trials_count_unless_they_wait_or_their_worker_was_lost() -> None:
     study = optuna.create_study()
     for state in (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL, TrialState.FAIL):

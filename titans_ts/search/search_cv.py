@@ -36,7 +36,7 @@ from titans_ts.forecaster import TitansForecaster
 from titans_ts.training.losses import LOSSES
 
 from .sampler import SeededSampler
-from .storage import REASON, begun, give_up_lost, open_storage
+from .storage import REASON, begun, filters_kept, give_up_lost, open_storage
 from .terms import agree, study_terms
 from .trial import PARAMETERS, Objective, Space, Surplus, is_within
 
@@ -198,6 +198,7 @@ class TitansSearchCV(BaseEstimator):
         deadline = math.inf if self.timeout is None else time.monotonic() + self.timeout
         jobs, devices = _processes(self.n_jobs, self.estimator.device)
         with ExitStack() as stack:
+            stack.enter_context(filters_kept())
             storage = self.storage
             if jobs > 1 and storage is None:  # which only this process can see
                 storage = Path(stack.enter_context(TemporaryDirectory()), "journal")

@@ -32,7 +32,9 @@ PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before a database is asked again
 RETRIES = 3  # for a trial on a database whose worker is gone
 WORKER, SEEN, REASON = "worker", "seen", "reason"  # user attributes of a trial
 
-_filters = threading.RLock()
+_changing = threading.RLock()  # the filters of warnings
+_searches, _quiet_before = 0, False  # that run, and whether the filter was there before them
+_QUIET = ("ignore", None, ExperimentalWarning, None, 0)  # the filter, as Python keeps it
 _TOKEN = uuid.uuid4().hex  # a process that has another one's number is not that process
 
 
@@ -101,13 +103,31 @@ def _connected(url: str) -> RDBStorage:
 
 @contextmanager
 def _experimental() -> Iterator[None]:
-    """Let what Optuna calls experimental be used without its warning.
-
-    The filters are the process's: of two threads that changed them at once, one would leave behind what the other set.
-    """
-    with _filters, warnings.catch_warnings():
+    """Let what Optuna calls experimental be used without its warning."""
+    with _changing, warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         yield
+
+
+@contextmanager
+def filters_kept() -> Iterator[None]:
+    """Leave no filter of warnings behind that Optuna sets for the moment.
+
+    It does so for each trial on a database. The filters are the process's: of two threads that change them at once, one
+    leaves behind what the other set. The last search to end takes that away.
+    """
+    global _searches, _quiet_before
+    with _changing:
+        if _searches == 0:
+            _quiet_before = _QUIET in warnings.filters
+        _searches += 1
+    try:
+        yield
+    finally:
+        with _changing:
+            _searches -= 1
+            if _searches == 0 and not _quiet_before and _QUIET in warnings.filters:
+                warnings.filters.remove(_QUIET)  # type: ignore[attr-defined]
 
 
 def sign(trial: Trial) -> None:
