@@ -212,8 +212,13 @@ class Calendar:
         """The calendar of the series of this id."""
         return next((calendar for calendar, names in self.phases if name in names), self)
 
+    @property
+    def of_phases(self) -> tuple[Calendar, ...]:
+        """This calendar, and then those of `phases`."""
+        return (self, *(calendar for calendar, _ in self.phases))
+
     def phase_of(self, ids: pd.Index) -> np.ndarray:
-        """Which of the calendars each series lies on, int64: 0 for this one, then those of `phases`."""
+        """Which of `of_phases` each series lies on, int64."""
         numbers = {name: i + 1 for i, (_, names) in enumerate(self.phases) for name in names}
         return np.array([numbers.get(name, 0) for name in ids.tolist()], dtype=np.int64)
 

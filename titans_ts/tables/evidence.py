@@ -107,8 +107,8 @@ def _check_id(name: Hashable, column: np.ndarray, call_with_ids: Callable[[Hasha
     """Refuse whole numbers under the name of an id that stand for few series."""
     if (column == column[0]).all():
         raise ValueError(
-            f"column {name!r} holds {column[0]:.0f} in every row and has the name of an id, not of a series; drop it, "
-            f"with `df.drop(columns=[{name!r}])`{_as_series(name)}."
+            f"column {name!r} holds {column[0]:.0f} in every row and has the name of an id, not of a series; "
+            f"{_drop(name)}{_as_series(name)}."
         )
     if (np.diff(column) == 0).mean() >= 0.5:
         raise ValueError(
@@ -122,8 +122,8 @@ def _check_repetition(name: Hashable, column: np.ndarray, labels: pd.Index) -> N
     part = getattr(labels, _PARTS.get(str(name).lower(), ""), None) if is_date(labels.dtype) else None
     if part is not None and np.array_equal(np.asarray(part), column):
         raise ValueError(
-            f"column {name!r} repeats the {str(name).lower()} of the table's times and is no series; drop it, with "
-            f"`df.drop(columns=[{name!r}])`{_as_series(name)}."
+            f"column {name!r} repeats the {str(name).lower()} of the table's times and is no series; "
+            f"{_drop(name)}{_as_series(name)}."
         )
 
 
@@ -139,7 +139,7 @@ def _check_times(names: pd.Index, name: Hashable, column: np.ndarray, step: Any,
     if whole and str(name).lower() in _PARTS:
         raise ValueError(
             f"column {name!r} has the name of a part of dates, and the table has no times; make one column of dates of "
-            f"its parts, or drop it, with `df.drop(columns=[{name!r}])`{_as_series(name)}."
+            f"its parts, or {_drop(name)}{_as_series(name)}."
         )
 
 
@@ -160,7 +160,7 @@ def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: st
         return numbers_from(column)
     known = column.dropna()
     if not len(known):
-        return f"it holds nothing; drop it, with `df.drop(columns=[{name!r}])`"
+        return f"it holds nothing; {_drop(name)}"
     first = known.iloc[0]
     kind = "text" if isinstance(first, str) else f"values of type {type(first).__name__}"
     seen = f"it holds {kind} such as {first!r}"
@@ -170,7 +170,7 @@ def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: st
         return f"use `.astype(float)`, as in `df.astype({{{name!r}: float}})`"
     if repeats or any(holds_dates(other) for other in others):
         return f"{seen}, which look like ids: {call_for(table, name, id_col, time_col, target_col)}"
-    return f"{seen}; drop it, with `df.drop(columns=[{name!r}])`, or name the times, with `time_col`"
+    return f"{seen}; {_drop(name)}, or name the times, with `time_col`"
 
 
 def numbers_from(column: pd.Series) -> str:
@@ -297,16 +297,13 @@ def _written_in_digits(column: np.ndarray) -> str | None:
 def _counter(name: Hashable, column: np.ndarray, has_times: bool) -> str:
     seen = ", ".join(f"{value:.0f}" for value in column[:3])
     use = "" if has_times else f", or pass `time_col={name!r}` where it counts the steps"
-    return (
-        f"column {name!r} counts the rows ({seen}, ...) and is no series; drop it, with `df.drop(columns=[{name!r}])`"
-        f"{use}{_as_series(name)}."
-    )
+    return f"column {name!r} counts the rows ({seen}, ...) and is no series; {_drop(name)}{use}{_as_series(name)}."
 
 
 def _epoch(name: Hashable, column: np.ndarray, unit: str, has_times: bool) -> str:
     date = pd.Timestamp(int(column[0]), unit=unit)
     call = f"`df.assign(**{{{name!r}: pd.to_datetime(df[{name!r}], unit={unit!r})}})`"
-    remedy = f"drop it, with `df.drop(columns=[{name!r}])`" if has_times else f"convert it, with {call}"
+    remedy = f"{_drop(name)}" if has_times else f"convert it, with {call}"
     seen = f"{column[0]:.0f} is {date}"
     return f"column {name!r} looks like times in {unit} since 1970 ({seen}), not like a series; {remedy}."
 
@@ -332,6 +329,10 @@ def _parts(parts: list[Hashable]) -> str:
     day = "" if any(str(name).lower() == "day" for name in parts) else ".assign(day=1)"
     call = f"df.set_index(pd.to_datetime(df[{parts!r}]{day})).drop(columns={parts!r})"
     return f"columns {parts!r} look like the parts of dates, not like series; join them, with `{call}`."
+
+
+def _drop(name: Hashable) -> str:
+    return f"drop it, with `df.drop(columns=[{name!r}])`"
 
 
 def _as_series(name: Hashable) -> str:

@@ -31,7 +31,7 @@ def _check_steps(rows: Rows, ordered: OrderedRows, missing: str) -> None:
         return
     row = int(broken.argmax())
     which = rows.owner(int(codes[row]))
-    own = calendar if rows.codes is None else calendar.of_series(rows.name(int(codes[row])))
+    own = _calendar_of(rows, calendar, int(codes[row]))
     before, after = (show(label) for label in own.labels(time_index[row : row + 2]))
     if before == after:
         raise ValueError(f"{which} has more than one row at {before}; keep one.")
@@ -39,6 +39,11 @@ def _check_steps(rows: Rows, ordered: OrderedRows, missing: str) -> None:
         f"{which} has a gap of {some(distance[row] - 1, 'row')} between {before} and {after} (freq {own.freq!r}); "
         f"fill it, pass `missing='interpolate'` or 'ffill', or pass the `freq` of the rows{_day_off(own)}."
     )
+
+
+def _calendar_of(rows: Rows, calendar: Calendar, code: int) -> Calendar:
+    """The calendar of one series; all columns that share their rows have one."""
+    return calendar if rows.codes is None else calendar.of_series(rows.name(code))
 
 
 def _day_off(calendar: Calendar) -> str:
@@ -87,7 +92,7 @@ def _check_values(rows: Rows, calendar: Calendar, data: SeriesData[np.ndarray], 
         kind, count, remedy = "infinite value", np.isinf(series).sum(), "replace it, or drop it and fill the gap"
     else:
         kind, count, remedy = "huge value", (np.abs(series) > LARGEST).sum(), f"rescale it to below {LARGEST:g}"
-    own = calendar if rows.codes is None else calendar.of_series(rows.name(i))
+    own = _calendar_of(rows, calendar, i)
     label = show(own.label(time_index))
     raise ValueError(f"{rows.channel(i)} has {some(count, kind)}, the first at {label}; {remedy}.")
 
@@ -113,12 +118,25 @@ def _filled(rows: Rows, data: SeriesData[np.ndarray], min_rows: int, missing: st
     dropped = np.add.reduceat(~kept, data.offsets, dtype=np.int64)
     values, observed = data.values[kept], observed[kept]
     lengths, starts = data.lengths - dropped, data.starts + dropped
-    values = _fill(values, observed, lengths, interpolate=missing == "interpolate")
+    values = fill_gaps(values, observed, lengths, interpolate=missing == "interpolate")
     return SeriesData(values, lengths, starts, None if observed.all() else observed)
 
 
-def _fill(values: np.ndarray, observed: np.ndarray, lengths: np.ndarray, interpolate: bool) -> np.ndarray:
-    """Carry forward, or draw a line to the next value observed; each series begins with an observed value."""
+def fill_gaps(values: np.ndarray, observed: np.ndarray, lengths: np.ndarray, interpolate: bool) -> np.ndarray:
+    """Carry forward, or draw a line to the next value observed; each series begins with an observed value.
+
+    Parameters
+    ----------
+    values, observed : ndarray, shape (rows,)
+        Series after series.
+    lengths : ndarray of int, shape (n_series,)
+    interpolate : bool
+        Lines between observed values; after the last one it is carried forward all the same.
+
+    Returns
+    -------
+    ndarray, shape (rows,)
+    """
     row = np.arange(len(values))
     before = np.maximum.accumulate(np.where(observed, row, 0))
     filled = values[before]

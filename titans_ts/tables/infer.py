@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
-from .days import LAST_WEEK, WEEKDAYS, DayRule, day_of_month, days_and_clock, month_edges, weekday
+from .days import LAST_WEEK, WEEKDAYS, WEEKMASK, DayRule, day_of_month, days_and_clock, month_edges, weekday
 from .offsets import month_alias, weekday_alias
 
 
@@ -77,7 +77,7 @@ def _weekdays(days: np.ndarray) -> str | None:
     weekmask = "".join(str(int(is_on)) for is_on in present)
     steps = np.diff(np.unique(DayRule("business day", weekmask=weekmask).ordinals(days)))
     is_pattern = len(skipped) > 0 and skipped.min() >= 2 and skipped.sum() >= 3 and bool((steps == 1).all())
-    if is_pattern and weekmask != "1111100":
+    if is_pattern and weekmask != WEEKMASK:
         return weekday_alias(weekmask)
     business = np.diff(np.unique(DayRule("business day").ordinals(days)))
     spans_weekend = business.sum() < whole - 1

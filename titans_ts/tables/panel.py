@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .calendar import Calendar
+from .calendar import Calendar, show
 from .dates import write_dates
 from .layouts import FORECAST, Layout
 from .series_data import SeriesData
@@ -58,6 +58,12 @@ class Panel:
     def id_of(self, series: int) -> Any:
         """The id of one series, as Python's own type."""
         return self.ids[series : series + 1].tolist()[0]
+
+    def locate(self, row: int) -> tuple[Any, str]:
+        """The id of the series of a row of `data`, and its time in the words of an error."""
+        series, time_index = self.data.locate(row)
+        name = self.id_of(series)
+        return name, show(self.calendar.of_series(name).label(time_index))
 
     def take(self, series: np.ndarray) -> Panel:
         """The series number `series` (any,), in that order; copies."""
@@ -125,7 +131,7 @@ class Panel:
         if not self.calendar.phases:
             return self.calendar.labels(time_index.ravel())
         phase, rows = self.calendar.phase_of(self.ids), np.arange(time_index.size).reshape(time_index.shape)
-        calendars = (self.calendar, *(calendar for calendar, _ in self.calendar.phases))
+        calendars = self.calendar.of_phases
         parts = [calendar.labels(time_index[phase == i].ravel()) for i, calendar in enumerate(calendars)]
         order = np.concatenate([rows[phase == i].ravel() for i in range(len(calendars))])
         return parts[0].append(parts[1:])[np.argsort(order)]

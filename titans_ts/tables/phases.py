@@ -22,7 +22,7 @@ def locate(rows: Rows, calendar: Calendar) -> tuple[np.ndarray, np.ndarray]:
     time_index, off = np.empty(len(phase), dtype=np.int64), np.empty(len(phase), dtype=bool)
     order = np.argsort(phase, kind="stable")
     ends = np.searchsorted(phase[order], np.arange(len(calendar.phases) + 2))
-    for i, own in enumerate((calendar, *(own for own, _ in calendar.phases))):
+    for i, own in enumerate(calendar.of_phases):
         here = order[ends[i] : ends[i + 1]]
         if len(here):
             time_index[here], off[here] = own.locate(rows.labels[here])

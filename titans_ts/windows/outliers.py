@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from titans_ts.tables.calendar import show
-from titans_ts.tables.grid import _fill as fill_gaps
+from titans_ts.tables.grid import fill_gaps
 from titans_ts.tables.panel import Panel
 
 LEAST_ROWS = 20  # of a series in which an outlier can be told
@@ -73,9 +72,8 @@ def fill_outliers(panel: Panel) -> Panel:
 def _words(panel: Panel, rows: np.ndarray) -> str:
     listed = []
     for row in rows[:LISTED]:
-        series, time_index = panel.data.locate(int(row))
-        label = show(panel.calendar.of_series(panel.id_of(series)).label(time_index))
-        listed.append(f"{panel.data.values[row]:g} in series {panel.id_of(series)!r} at {label}")
+        name, label = panel.locate(int(row))
+        listed.append(f"{panel.data.values[row]:g} in series {name!r} at {label}")
     more = f" and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
     count = "1 value was" if len(rows) == 1 else f"{len(rows)} values were"
     return (

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from titans_ts.tables.calendar import show
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.series_data import SeriesData
 
@@ -74,10 +73,9 @@ class Scaler:
         if scaled.values.min() >= -FARTHEST and scaled.values.max() <= FARTHEST:
             return scaled
         row = int(np.abs(scaled.values).argmax())
-        i, time_index = panel.data.locate(row)
-        label = show(panel.calendar.of_series(panel.id_of(i)).label(time_index))
+        name, label = panel.locate(row)
         raise ValueError(
-            f"series {panel.id_of(i)!r} has {panel.data.values[row]:g} at {label}, more than {FARTHEST:g} deviations "
+            f"series {name!r} has {panel.data.values[row]:g} at {label}, more than {FARTHEST:g} deviations "
             "from the mean of the rows it was trained on; correct the value."
         )
 
