@@ -10,28 +10,17 @@ import torch
 from torch import Tensor
 
 from titans_ts.kernels import agreement, chunkwise
-from titans_ts.kernels.agreement import ConvolutionCase, ScanCase
+from titans_ts.kernels.agreement import ConvolutionCase
 
 pytest.importorskip("triton", reason="needs the package triton")
 
 from titans_ts.kernels import triton_launch, triton_scan
 
+from .small_case import LINEAR
+
 DEVICE = torch.device("cpu" if triton_launch.INTERPRETED else "cuda")
 needs_kernels = pytest.mark.skipif(
     not triton_launch.INTERPRETED and not torch.cuda.is_available(), reason="needs a GPU or triton's interpreter"
-)
-LINEAR = ScanCase(
-    depth=1,
-    dtype="float32",
-    gates=("float32", "float32", "float32"),
-    head_dim=5,
-    hidden=5,
-    lanes=16,
-    decay_to="zero",
-    start="fresh",
-    return_state=False,
-    gradients=True,
-    launch=triton_launch.Launch(warps=1, backward_warps=1),
 )
 APART = dataclasses.replace(LINEAR.launch, group=1, split=True, apart=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import warnings
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from titans_ts.kernels import agreement, checks, convolution_kernel, memory_scan
 pytest.importorskip("triton", reason="needs the package triton")
 
 from titans_ts.kernels import triton_convolution, triton_launch, triton_scan
+
+from .small_case import LINEAR
 
 pytestmark = pytest.mark.skipif(not triton_launch.INTERPRETED, reason="a CPU has kernels in triton's interpreter alone")
 
@@ -270,19 +273,7 @@ def test_a_check_draws_no_random_numbers_of_the_caller(inputs: Inputs, checked: 
     ids=["no_grad", "inference_mode", "autocast", "default device", "saved tensors"],
 )
 def test_a_check_meets_no_mode_of_the_caller(mode: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    case = agreement.ScanCase(
-        depth=1,
-        dtype="float32",
-        gates=("float32", "float32", "float32"),
-        head_dim=3,
-        hidden=3,
-        lanes=16,
-        decay_to="zero",
-        start="fresh",
-        return_state=False,
-        gradients=True,
-        launch=triton_launch.Launch(warps=1, backward_warps=1),
-    )
+    case = dataclasses.replace(LINEAR, head_dim=3, hidden=3)
     with mode():
         verdict = checks._process.run(case, CPU)
     assert verdict == verdicts.Verdict(str(case), True, "")

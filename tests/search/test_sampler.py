@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import optuna
-import pytest
 from optuna.study import Study
 
 from titans_ts.search.sampler import SeededSampler
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
 
 
 def study(seed: int, before: Study | None = None) -> Study:

@@ -19,7 +19,7 @@ import numpy as np
 import optuna
 import pandas as pd
 import pytest
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.study import Study
 from optuna.trial import TrialState
 from sklearn.base import clone
@@ -29,13 +29,7 @@ from titans_ts import TitansForecaster, TitansSearchCV
 from titans_ts.search import search_cv, storage
 from titans_ts.training.history import Evaluation, History
 
-ROWS = 160
-DROPOUT = {"dropout": FloatDistribution(0.0, 0.5)}
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+from .small_search import DROPOUT, ROWS, tiny, waves
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -45,29 +39,6 @@ def collected() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-def tiny(**parameters: Any) -> TitansForecaster:
-    given: dict[str, Any] = dict(
-        horizon=6,
-        lookback=24,
-        d_model=8,
-        n_heads=2,
-        n_layers=1,
-        mixer="none",
-        max_epochs=1,
-        val_size=12,
-        random_state=0,
-        verbose=0,
-    )
-    return TitansForecaster(**{**given, **parameters})
-
-
-def waves(rows: int = ROWS) -> pd.DataFrame:
-    wave = np.sin(2 * np.pi * np.arange(rows) / 24)[:, None]
-    noise = np.random.default_rng(0).normal(size=(rows, 2)).cumsum(0)
-    index = pd.date_range("2024-01-01", periods=rows, freq="h")
-    return pd.DataFrame(wave + 0.1 * noise, index=index, columns=["a", "b"])
 
 
 def values(study: Study) -> list[float | None]:

@@ -21,11 +21,6 @@ from sqlalchemy.exc import OperationalError
 from titans_ts.search import storage
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-
-
 def states(study: Study) -> list[str]:
     return [trial.state.name for trial in study.trials]
 

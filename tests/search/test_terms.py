@@ -29,11 +29,6 @@ REFUSED = 3  # how a process ends
 DROPOUT: dict[str, BaseDistribution] = {"dropout": FloatDistribution(0.0, 0.5)}
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-
-
 def tiny(**parameters: Any) -> TitansForecaster:
     size: dict[str, Any] = dict(horizon=6, lookback=24, d_model=8, n_heads=2, n_layers=1, mixer="none")
     how: dict[str, Any] = dict(max_epochs=0, val_size=12, random_state=0, device="cpu", verbose=0)

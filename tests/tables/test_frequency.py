@@ -9,20 +9,9 @@ from titans_ts.tables.frequency import OrderedRows, order_rows
 from titans_ts.tables.layouts import read_rows
 from titans_ts.tables.read import read_table
 
+from .sample_tables import dates, table
+
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-def table(**series: object) -> pd.DataFrame:
-    """A long table: series by name, each a list of dates; values count from 0 in each."""
-    parts = [
-        pd.DataFrame({"unique_id": name, "ds": pd.to_datetime(pd.Index(times)), "y": np.arange(float(len(times)))})
-        for name, times in series.items()
-    ]
-    return pd.concat(parts, ignore_index=True)
-
-
-def dates(start: str, periods: int, freq: str) -> list[pd.Timestamp]:
-    return list(pd.date_range(start, periods=periods, freq=freq))
 
 
 def ordered(rows: pd.DataFrame | pd.Series, freq: object = None, calendar: Calendar | None = None) -> OrderedRows:

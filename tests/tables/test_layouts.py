@@ -11,24 +11,9 @@ import pytest
 from titans_ts.tables.layouts import Rows, read_rows, some
 from titans_ts.tables.read import read_table
 
+from .sample_tables import long_table, wide_table
+
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-def long_table(lengths: dict, freq: str = "D", start: str = "2024-01-01", **columns: object) -> pd.DataFrame:
-    """One series of each length; series k starts k steps after the one before and holds 100 k, 100 k + 1, ..."""
-    times = pd.date_range(start, periods=max(lengths.values()) + len(lengths), freq=freq)
-    parts = [
-        pd.DataFrame({"unique_id": name, "ds": times[k : k + rows], "y": 100.0 * k + np.arange(rows)})
-        for k, (name, rows) in enumerate(lengths.items())
-    ]
-    return pd.concat(parts, ignore_index=True).assign(**columns)
-
-
-def wide_table(rows: int = 5, freq: str = "h", **columns: object) -> pd.DataFrame:
-    values = {"a": np.arange(rows, dtype=float), "b": 10.0 + np.arange(rows)}
-    return pd.DataFrame(values, index=pd.date_range("2024-01-01", periods=rows, freq=freq, name="when")).assign(
-        **columns
-    )
 
 
 def read(table: object, id_col: str = "unique_id", time_col: str = "ds", min_rows: int = 1) -> Rows:

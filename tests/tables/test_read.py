@@ -13,6 +13,8 @@ from scipy import sparse
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 
+from .sample_tables import long_table, wide_table
+
 pytestmark = pytest.mark.filterwarnings("error")
 
 PERIODS = {"15min": "15min", "h": "h", "D": "D", "MS": "M", "ME": "M", "QE-DEC": "Q-DEC", "YS-JAN": "Y-DEC"}
@@ -23,23 +25,6 @@ IDS = st.one_of(
     st.lists(st.text("aBé7 _", min_size=1, max_size=4), min_size=1, max_size=4, unique=True),
     st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=4, unique=True),
 )
-
-
-def long_table(lengths: dict, freq: str = "D", start: str = "2024-01-01", **columns: object) -> pd.DataFrame:
-    """One series of each length; series k starts k steps after the one before and holds 100 k, 100 k + 1, ..."""
-    times = pd.date_range(start, periods=max(lengths.values()) + len(lengths), freq=freq)
-    parts = [
-        pd.DataFrame({"unique_id": name, "ds": times[k : k + rows], "y": 100.0 * k + np.arange(rows)})
-        for k, (name, rows) in enumerate(lengths.items())
-    ]
-    return pd.concat(parts, ignore_index=True).assign(**columns)
-
-
-def wide_table(rows: int = 5, freq: str = "h", **columns: object) -> pd.DataFrame:
-    values = {"a": np.arange(rows, dtype=float), "b": 10.0 + np.arange(rows)}
-    return pd.DataFrame(values, index=pd.date_range("2024-01-01", periods=rows, freq=freq, name="when")).assign(
-        **columns
-    )
 
 
 def by_id(panel: Panel, first: int = 0) -> dict:
