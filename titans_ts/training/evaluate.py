@@ -37,11 +37,7 @@ def loss_by_series(
         batch, share = ranks.shard(whole)
         if not share:
             continue
-        entries = LOSSES[loss].entries(network(batch), batch.future).double()
-        counted = torch.ones_like(entries)
-        if batch.observed_mask is not None:
-            counted = batch.observed_mask.double()
-            entries = entries.where(batch.observed_mask, 0.0)
+        entries, counted = LOSSES[loss].entries(network(batch), batch.future, batch.observed_mask)
         sums[0].index_add_(0, batch.series, entries.sum(1))
         sums[1].index_add_(0, batch.series, counted.sum(1))
     network.train(was_training)

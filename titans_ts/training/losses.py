@@ -45,15 +45,13 @@ class PointLoss:
         loss: Tensor = self.function(point, truth)
         return loss
 
-    def total(self, forecast: Tensor, truth: Tensor, observed_mask: Tensor | None = None) -> tuple[float, int]:
-        """The sum over the entries that were observed, in float64, and how many these are; arguments as `mean`'s."""
-        total = self.function(self._masked(forecast, truth, observed_mask), truth, reduction="sum").double().item()
-        return total, truth.numel() if observed_mask is None else int(observed_mask.sum())
+    def entries(self, forecast: Tensor, truth: Tensor, observed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The loss of every entry, 0 of those filled in, and which count, 1 or 0; arguments as `mean`'s.
 
-    def entries(self, forecast: Tensor, truth: Tensor) -> Tensor:
-        """The loss of every entry, (samples, horizon); arguments as `mean`'s."""
-        loss: Tensor = self.function(forecast[..., 0], truth, reduction="none")
-        return loss
+        Both (samples, horizon), in float64.
+        """
+        loss = self.function(self._masked(forecast, truth, observed_mask), truth, reduction="none").double()
+        return loss, torch.ones_like(loss) if observed_mask is None else observed_mask.double()
 
     def _masked(self, forecast: Tensor, truth: Tensor, observed_mask: Tensor | None) -> Tensor:
         """The point forecast, right wherever the truth was filled in."""

@@ -14,10 +14,10 @@ from torch import Tensor
 from titans_ts.windows.windows import Windows
 
 from .losses import LOSSES
+from .moments import BATCH
 
 BOUND = 4.0  # what a ratio to the naive error comes to at most
 SMALLEST = 1e-4  # added to both errors, of values divided by the deviation of their series: a constant one has none
-BATCH = 4096  # windows read at a time
 
 
 def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -> Tensor:
@@ -41,9 +41,9 @@ def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -
     totals = torch.zeros(3, windows.n_series, dtype=torch.float64, device=windows.device)
     for batch in windows.batches(BATCH, most):
         last, future = batch.past[:, -1:].double(), batch.future.double()
-        counted = torch.ones_like(future) if batch.observed_mask is None else batch.observed_mask.double()
-        for i, forecast in enumerate((last, torch.zeros_like(last))):
-            errors = LOSSES[loss].entries(forecast.expand_as(future).unsqueeze(-1), future) * counted
+        for i, value in enumerate((last, torch.zeros_like(last))):
+            forecast = value.expand_as(future).unsqueeze(-1)
+            errors, counted = LOSSES[loss].entries(forecast, future, batch.observed_mask)
             totals[i].index_add_(0, batch.series, errors.sum(1))
         totals[2].index_add_(0, batch.series, counted.sum(1))
     return totals[:2].amin(0) / totals[2]
