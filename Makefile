@@ -4,12 +4,12 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test check bench tables
+.PHONY: help demo test check bench tables competitions
 
 TABLES := etth1 etth2 ettm1 ettm2 weather
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## fit, forecast and draw one series, offline
 	$(BIN)/python experiments/demo.py
@@ -32,6 +32,9 @@ tables: $(READY) ## measure the rows that the benchmark's CSVs lack (hours), and
 	done
 	$(BIN)/python experiments/benchmark/tables.py $(TABLES)
 	$(BIN)/python experiments/benchmark/tables.py $(TABLES) --summary
+
+competitions: $(BENCH) ## measure the rows of the M3 and M4 competitions that their CSV lacks, and print their tables
+	$(BIN)/python experiments/benchmark/competitions.py
 
 # A stamp is written last, so an interrupted installation starts again.
 $(READY): setup.cfg pyproject.toml constraints.txt

@@ -6,20 +6,33 @@ import os
 import sys
 from pathlib import Path
 
-from .registry import DatasetSpec
+from .registry import DatasetSpec, PublishedFile
 
-__all__ = ["FOLDER_VARIABLE", "fetch_file", "find_file"]
+__all__ = ["FOLDER_VARIABLE", "fetch_file", "find_file", "require_file"]
 
 FOLDER_VARIABLE = "TITANS_TS_DATA"
 
 
-def find_file(spec: DatasetSpec, root: str | os.PathLike[str] | None) -> Path | None:
+def find_file(published: PublishedFile, root: str | os.PathLike[str] | None) -> Path | None:
     """The file in `root` or in the folder that `TITANS_TS_DATA` names, plain before compressed."""
-    stem = spec.filename.removesuffix(".csv")
-    names = (spec.filename, f"{spec.filename}.gz", f"{stem}.gz", f"{spec.filename}.zip", f"{stem}.zip")
+    filename = published.filename
+    stem = filename.removesuffix(".csv")
+    names = (filename, f"{filename}.gz", f"{stem}.gz", f"{filename}.zip", f"{stem}.zip")
     folders = [Path(folder) for folder in (root, os.environ.get(FOLDER_VARIABLE)) if folder]
-    candidates = (place / name for folder in folders for name in names for place in (folder, folder / spec.folder))
+    candidates = (place / name for folder in folders for name in names for place in (folder, folder / published.folder))
     return next((path for path in candidates if path.is_file()), None)
+
+
+def require_file(published: PublishedFile, root: str | os.PathLike[str] | None) -> Path:
+    """The file in `root` or in the folder that `TITANS_TS_DATA` names; it has no address to download it from."""
+    path = find_file(published, root)
+    if path is None:
+        raise FileNotFoundError(
+            f"{published.filename} must be in `root` (given: {root}) or in the folder that {FOLDER_VARIABLE} names "
+            f"(given: {os.environ.get(FOLDER_VARIABLE)}), there or in its sub-folder {published.folder}, and is in "
+            "neither. Put it in one of them; it is not downloaded."
+        )
+    return path
 
 
 def fetch_file(spec: DatasetSpec, root: str | os.PathLike[str] | None, download: bool) -> Path:

@@ -1,4 +1,4 @@
-"""The content of a data set's file, plain or compressed: its hash, and its rows checked against the spec."""
+"""The content of a published file, plain or compressed: its bytes, its hash, and its rows checked against the spec."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
-from .registry import DatasetSpec
+from .registry import DatasetSpec, PublishedFile
 
-__all__ = ["read_frame", "read_sha256"]
+__all__ = ["open_file", "read_frame", "read_sha256"]
 
 
 def read_sha256(spec: DatasetSpec, path: Path) -> str:
     """The hash of the CSV file at `path`, of what is in it where it is compressed."""
-    with _content(spec, path) as file:
+    with open_file(spec, path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_frame(spec: DatasetSpec, path: Path) -> pd.DataFrame:
     """The file's channels as float64 over its dates, or a ValueError that says how it differs from the spec."""
-    with _content(spec, path) as file:
+    with open_file(spec, path) as file:
         try:
             # Given an open file, pandas takes a third of the memory that it takes given a path.
             table = pd.read_csv(file)
@@ -60,27 +60,28 @@ def read_frame(spec: DatasetSpec, path: Path) -> pd.DataFrame:
 
 
 @contextmanager
-def _content(spec: DatasetSpec, path: Path) -> Iterator[io.BufferedIOBase]:
-    """The CSV file's bytes, decompressed."""
+def open_file(published: PublishedFile, path: Path) -> Iterator[io.BufferedIOBase]:
+    """The bytes of the file at `path`, decompressed, or a ValueError where they are damaged."""
     try:
         if path.suffix == ".gz":
             with gzip.open(path) as unpacked:
                 yield unpacked
         elif path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive, archive.open(_member(spec, path, archive)) as member:
+            with zipfile.ZipFile(path) as archive, archive.open(_member(published, path, archive)) as member:
                 yield cast(io.BufferedIOBase, member)
         else:
             with path.open("rb") as file:
                 yield file
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged: {error}. Compress the CSV file again.") from error
+        raise ValueError(f"{path} is damaged: {error}. Compress the file again, or fetch it again.") from error
 
 
-def _member(spec: DatasetSpec, path: Path, archive: zipfile.ZipFile) -> str:
-    matching = [name for name in archive.namelist() if PurePosixPath(name).name == spec.filename]
+def _member(published: PublishedFile, path: Path, archive: zipfile.ZipFile) -> str:
+    matching = [name for name in archive.namelist() if PurePosixPath(name).name == published.filename]
     if len(matching) != 1:
         got = reprlib.repr(matching or archive.namelist())
         raise ValueError(
-            f"{path} must hold exactly one file named {spec.filename}, got {got}. Unpack it and keep the right file."
+            f"{path} must hold exactly one file named {published.filename}, got {got}. "
+            "Unpack it and keep the right file."
         )
     return matching[0]

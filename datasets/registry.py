@@ -10,13 +10,34 @@ weather, national_illness : Autoformer. All but ETT are split 70, 10 and 20 %, a
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-__all__ = ["SPECS", "DatasetSpec", "find_spec"]
+__all__ = ["SPECS", "DatasetSpec", "NamedSpec", "PublishedFile", "find_by_name", "find_spec"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetSpec:
+class NamedSpec:
+    """What people call a set; case, `-`, `_` and spaces do not count."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+
+
+Spec = TypeVar("Spec", bound=NamedSpec)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedFile:
+    """Where a file lies: under `filename` in a folder of the user's, directly or in its sub-folder `folder`."""
+
+    folder: str
+    filename: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSpec(NamedSpec, PublishedFile):
     """A published CSV file: a `date` column and one numeric column for each channel.
 
     Parameters
@@ -47,10 +68,6 @@ class DatasetSpec:
         Steps ahead that published results report.
     """
 
-    name: str
-    aliases: tuple[str, ...] = ()
-    folder: str
-    filename: str
     addresses: tuple[str, ...]
     bytes: int
     sha256: str
@@ -198,13 +215,18 @@ def find_spec(name: str) -> DatasetSpec:
     >>> find_spec("ECL").name, find_spec("exchange-rate").name, find_spec("ETT-h1").name
     ('electricity', 'exchange_rate', 'ETTh1')
     """
-    known = {_plain(each): spec for spec in SPECS.values() for each in (spec.name, *spec.aliases)}
+    return find_by_name(name, SPECS)
+
+
+def find_by_name(name: str, specs: Mapping[str, Spec]) -> Spec:
+    """The one of `specs` that `name` means, or a ValueError that lists them and names the closest."""
+    known = {_plain(each): spec for spec in specs.values() for each in (spec.name, *spec.aliases)}
     plain = _plain(name)
     if plain in known:
         return known[plain]
     close = difflib.get_close_matches(plain, known, n=1)
     hint = f" Did you mean '{known[close[0]].name}'?" if close else ""
-    raise ValueError(f"`name` must be one of {', '.join(SPECS)}, got {name!r}.{hint}")
+    raise ValueError(f"`name` must be one of {', '.join(specs)}, got {name!r}.{hint}")
 
 
 def _plain(name: str) -> str:

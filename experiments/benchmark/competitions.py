@@ -1,0 +1,177 @@
+"""The M3 and M4 competitions: score forecasts of every series, print the tables, append to a CSV.
+
+    python experiments/benchmark/competitions.py
+    python experiments/benchmark/competitions.py "M3 yearly" "M3 other" --methods TitansForecaster
+
+Of each group: `TitansForecaster(horizon=h)` as it comes, the same for all groups; naive forecasts; statsforecast's
+DynamicOptimizedTheta and AutoETS, one series after another, which need `pip install -c constraints.txt -e '.[bench]'`;
+and those who took part, M3's scored here by their own forecasts, M4's as published, over all series of a group even
+where only a part of its file is at hand. Seconds are of fitting and forecasting all series. A row that the CSV holds is
+not measured again, so a run that was stopped goes on; with `--again` it is, and the last row counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import record
+from benchmark import competition_tables
+from benchmark.competition_tables import ENTRY, HERE, OURS, PEERS, PUBLISHED
+from benchmark.naive import naive2, seasonal_naive
+from benchmark.peer_models import peer
+from benchmark.scores import Score, naive_scales, score
+from titans_ts import TitansForecaster
+from titans_ts.datasets import COMPETITIONS, Competition, load_competition
+from titans_ts.devices import find_device
+
+COLUMNS = ("group", "method", "source", "series", "smape", "mase", "seconds", "device", "versions", "commit")
+NAIVE = {"seasonal naive": seasonal_naive, "Naive2": naive2}
+ENTRIES = "entries"  # all who took part
+METHODS = (OURS, *NAIVE, *PEERS, ENTRIES)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure the rows asked for; each is in the CSV as soon as it is measured."""
+    args = _arguments(argv)
+    out, methods = args.out / "competitions.csv", args.methods
+    if set(methods) & set(PEERS) and not peer("statsforecast.models", "competitions"):
+        methods = [method for method in methods if method not in PEERS]
+    for name in args.groups:
+        competition = load_competition(name, root=args.root)
+        held = set() if args.again else {key(row) for row in record.read(out)}
+        for row in measure(competition, methods, held):
+            record.append(out, COLUMNS, row)
+            if row["source"] == HERE:
+                line = "{group}, {method}: {smape} / {mase}, {seconds} s".format_map(row)
+                print(line, file=sys.stderr, flush=True)
+    print("\n".join(competition_tables.rankings(out, args.groups)))
+    print("\n".join(competition_tables.summary(out)))
+
+
+def key(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["group"], row["method"], row["source"]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A competition's series as arrays, in the order of its tables."""
+
+    competition: Competition
+    past: list[np.ndarray]
+    future: np.ndarray  # (series, horizon)
+    scales: np.ndarray  # (series,)
+
+    @classmethod
+    def of(cls, competition: Competition) -> Series:
+        rows = competition.train.groupby("unique_id", sort=False).size().to_numpy()
+        past = np.split(competition.train["y"].to_numpy(), np.cumsum(rows)[:-1])
+        future = competition.test["y"].to_numpy().reshape(-1, competition.horizon)
+        return cls(competition, past, future, naive_scales(past, competition.season))
+
+    def score(self, forecast: np.ndarray) -> Score:
+        """Errors of a forecast that has a value for each row of the competition's `test`."""
+        return score(self.future, forecast.reshape(-1, self.competition.horizon), self.scales)
+
+
+def measure(competition: Competition, methods: list[str], held: set[tuple[str, str, str]]) -> Iterator[dict[str, Any]]:
+    """The rows of a group that are not held."""
+    series = Series.of(competition)
+
+    def wanted(method: str, source: str = HERE) -> bool:
+        return (competition.name, method, source) not in held
+
+    for method in methods:
+        if method == ENTRIES:
+            yield from (row for row in entries(series) if wanted(row["method"], row["source"]))
+        elif wanted(method):
+            yield run_here(series, method)
+
+
+def entries(series: Series) -> Iterator[dict[str, Any]]:
+    """The rows of those who took part: M3's forecasts are scored, M4's scores are read."""
+    competition = series.competition
+    if competition.entries is not None:
+        stamp = record.stamp(["numpy"])
+        for method in competition.entries.columns.drop(["unique_id", "ds"]):
+            found = series.score(competition.entries[method].to_numpy())
+            yield _row(competition.name, method, ENTRY, len(series.past), found) | stamp
+    if competition.published is not None:
+        for method, *found in competition.published.itertuples(index=False):
+            yield _row(competition.name, method, PUBLISHED, competition.n_published, Score(*found))
+
+
+def run_here(series: Series, method: str) -> dict[str, Any]:
+    """The row of a method that is run here."""
+    competition = series.competition
+    if method == OURS:
+        device = find_device(None)
+        stamp = record.stamp(["titans-ts", "torch"], device)
+        if device.type != "cuda":
+            stamp["device"] += f", {torch.get_num_threads()} threads"
+        begun = time.perf_counter()
+        forecast = forecast_all(competition)
+    else:
+        stamp = record.stamp(["statsforecast", "numpy"] if method in PEERS else ["numpy"])
+        call = NAIVE[method] if method in NAIVE else statistical(method)
+        sizes = competition.horizon, competition.season
+        call(series.past[0], *sizes)  # compiles what it needs
+        begun = time.perf_counter()
+        forecast = np.stack([call(past, *sizes) for past in series.past])
+    seconds = time.perf_counter() - begun
+    return _row(competition.name, method, HERE, len(series.past), series.score(forecast), seconds) | stamp
+
+
+def forecast_all(competition: Competition) -> np.ndarray:
+    """The forecast of the estimator with its defaults, fitted to all series at once, for each row of `test`."""
+    model = TitansForecaster(horizon=competition.horizon, random_state=0, verbose=0).fit(competition.train)
+    keys = ["unique_id", "ds"]
+    ordered = competition.test[keys].merge(model.predict(), on=keys, how="left", validate="1:1")
+    return ordered["Titans"].to_numpy(dtype=np.float64)
+
+
+def statistical(name: str) -> Callable[[np.ndarray, int, int], np.ndarray]:
+    """A model of statsforecast, from one history to its forecast."""
+    model = getattr(importlib.import_module("statsforecast.models"), name)
+
+    def forecast(past: np.ndarray, horizon: int, season: int) -> np.ndarray:
+        return np.asarray(model(season_length=season).forecast(past, horizon)["mean"])
+
+    return forecast
+
+
+def _row(
+    group: str, method: str, source: str, series: int, found: Score, seconds: float | None = None
+) -> dict[str, Any]:
+    row = dict(group=group, method=method, source=source, series=series)
+    row |= dict(smape=f"{found.smape:.6f}", mase=f"{found.mase:.6f}")
+    return row | dict(seconds="" if seconds is None else f"{seconds:.2f}")
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument(
+        "groups", nargs="*", default=list(COMPETITIONS), help=f"some of {', '.join(COMPETITIONS)} (default: all)"
+    )
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--again", action="store_true", help="measure rows that the CSV holds")
+    parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA")
+    parser.add_argument("--out", type=Path, default=record.RESULTS, help="folder of the CSV")
+    args = parser.parse_args(argv)
+    if unknown := [name for name in args.groups if name not in COMPETITIONS]:
+        parser.error(f"`groups` must be some of {', '.join(COMPETITIONS)}, got {unknown}.")
+    return args
+
+
+if __name__ == "__main__":
+    main()
