@@ -108,6 +108,8 @@ def read_m4(train: PublishedFile, train_path: Path, test: PublishedFile, test_pa
 def read_m4_scores(published: PublishedFile, path: Path, group: str) -> pd.DataFrame:
     """`method`, `smape` and `mase` of each method in the columns of a group ("Hourly") under a header of two rows."""
     table = _read_csv(published, path, header=None, dtype=str)
+    if len(table) < 2:
+        raise ValueError(f"{path} must have a header of two rows, got {len(table)}. {AGAIN}")
     measures, groups = table.iloc[0].ffill(), table.iloc[1]
     columns = {}
     for measure in ("sMAPE", "MASE"):

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from titans_ts.datasets import SPECS, DatasetSpec
-from titans_ts.datasets.fetch import fetch_file, find_file
+from titans_ts.datasets.fetch import fetch_file, find_file, require_file
+from titans_ts.datasets.registry import PublishedFile
 
 
 @dataclass
@@ -95,6 +96,20 @@ def test_root_goes_before_the_environment(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_folder_of_that_name_is_not_the_file(tmp_path: Path) -> None:
     (tmp_path / "weather.csv").mkdir()
     assert find_file(SPECS["weather"], tmp_path) is None
+
+
+def test_a_file_that_is_not_downloaded_must_be_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published = PublishedFile(folder="m3", filename="m3_data.json")
+    monkeypatch.setenv("TITANS_TS_DATA", str(tmp_path / "named"))
+    with pytest.raises(
+        FileNotFoundError, match=r"m3_data\.json must be in `root` .* sub-folder m3.*Put it in one"
+    ) as caught:
+        require_file(published, tmp_path / "mine")
+    assert str(tmp_path / "named") in str(caught.value)
+    assert str(tmp_path / "mine") in str(caught.value)
+    (tmp_path / "mine" / "m3").mkdir(parents=True)
+    (tmp_path / "mine" / "m3" / "m3_data.json.gz").touch()
+    assert require_file(published, tmp_path / "mine") == tmp_path / "mine" / "m3" / "m3_data.json.gz"
 
 
 def test_a_download_without_pooch_is_an_error_with_the_remedy(
