@@ -65,6 +65,14 @@ class SeriesData(Generic[Values]):
         """The number of the series that each row belongs to, (rows,)."""
         return np.repeat(np.arange(self.n_series), self.lengths)
 
+    def phase(self, period: int) -> np.ndarray:
+        """Where each row stands in a season of `period` steps, (rows,); by local clocks where times have a zone."""
+        time_index = self.row_in_series + np.repeat(self.starts, self.lengths)
+        if self.clock is not None:
+            time_index = time_index + self.clock.shift(time_index)
+        phase: np.ndarray = time_index % period
+        return phase
+
     def locate(self, row: int) -> tuple[int, int]:
         """The number of the series that `row` belongs to, and the row's time index."""
         series = int(np.searchsorted(self.offsets, row, side="right")) - 1

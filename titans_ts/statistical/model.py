@@ -1,0 +1,105 @@
+"""StatisticalModel: smoothing and autoregression of many series at once, of their values and of their logarithms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from titans_ts.tables.series_data import SeriesData
+
+from .adjusted import AdjustedSeries
+from .autoregression import Autoregression
+from .smoothing import Smoothing
+
+MOST_ROWS = 2000  # the last ones of a series, which are read
+READINGS = ("values", "logarithms")
+METHODS = ("smoothing", "autoregression")
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticalModel:
+    """Forecasts by two methods, each of the values or of the logarithms of positive series, or both.
+
+    Parameters
+    ----------
+    periods : tuple of int
+        Of the seasons, each a multiple of the one before; empty for none.
+    fitted : dict
+        By reading, of `READINGS`, what was fitted of each method, in the order of `METHODS`.
+    """
+
+    periods: tuple[int, ...]
+    fitted: dict[str, tuple[Smoothing, Autoregression]]
+
+    @classmethod
+    def fit(
+        cls,
+        data: SeriesData[np.ndarray],
+        known: np.ndarray,
+        horizon: int,
+        periods: tuple[int, ...],
+        readings: tuple[str, ...] = READINGS,
+    ) -> StatisticalModel:
+        """Fit all methods.
+
+        Parameters
+        ----------
+        data : SeriesData
+        known : ndarray of int, shape (n_series,)
+            The first rows of each series, that may be learned from.
+        horizon : int
+        periods : tuple of int
+        readings : tuple of str
+        """
+        recent, dropped = last_rows(data)
+        fitted = {}
+        for reading in readings:
+            series = AdjustedSeries.of(
+                recent, periods, logarithms=reading == "logarithms", known=np.maximum(known - dropped, 1)
+            )
+            fitted[reading] = Smoothing.fit(series, horizon), Autoregression.fit(series, horizon)
+        return cls(periods, fitted)
+
+    def forecast(
+        self,
+        data: SeriesData[np.ndarray],
+        steps: int,
+        known: np.ndarray | None = None,
+        origins: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Forecast the steps after some rows of each series, of those fitted or of others.
+
+        Parameters
+        ----------
+        data : SeriesData
+        steps : int
+        known : ndarray of int, shape (n_series,), optional
+            The first rows of each series, from which its season and what serves it may be learned; all if None.
+        origins : ndarray of int, shape (n_series, origins), optional
+            How many rows each forecast has seen, no fewer than `known`; all if None.
+
+        Returns
+        -------
+        ndarray, shape (readings, methods, n_series, origins, steps)
+            In the units of the data.
+        """
+        known = data.lengths if known is None else known
+        origins = data.lengths[:, None] if origins is None else origins
+        recent, dropped = last_rows(data)
+        forecasts = []
+        for reading, models in self.fitted.items():
+            series = AdjustedSeries.of(
+                recent,
+                self.periods,
+                logarithms=reading == "logarithms",
+                known=np.maximum(known - dropped, 1),
+                origins=origins - dropped[:, None],
+            )
+            forecasts.append([series.inverse(model.forecast(series, steps)) for model in models])
+        return np.array(forecasts)
+
+
+def last_rows(data: SeriesData[np.ndarray]) -> tuple[SeriesData[np.ndarray], np.ndarray]:
+    """The rows of each series that are read, and how many before them are not, (n_series,)."""
+    return data.tail(MOST_ROWS), np.maximum(data.lengths - MOST_ROWS, 0)
