@@ -78,6 +78,7 @@ class Progress:
     def step(self) -> None:
         """Count a step of the stage."""
         if self._bar is not None:
+            self._show(refresh=False)
             self._bar.update()
 
     def found(self, best_error: float) -> None:
@@ -98,10 +99,10 @@ class Progress:
     ) -> None:
         self.close()
 
-    def _show(self) -> None:
+    def _show(self, refresh: bool = True) -> None:
         if self._bar is None:
             return
         parts = [] if math.isnan(self.best_error) else [f"best validation={self.best_error:.4f}"]
         if self.time_limit is not None:
             parts.append(f"limit in {max(0.0, self.left):.0f} s")
-        self._bar.set_postfix_str(", ".join(parts))
+        self._bar.set_postfix_str(", ".join(parts), refresh)

@@ -33,7 +33,7 @@ from .losses import LOSSES
 from .probe import Probe
 from .validation import Validation
 
-LOADING_SECONDS = 4.0  # that a process's first optimizer takes: torch loads its compiler with it
+LOADING_SECONDS = 3.0  # that a process's first optimizer takes: torch loads its compiler with it
 STEP_OVER_EVALUATION = 3  # the time of a training step over that of evaluating as many windows, until one was taken
 
 
