@@ -25,6 +25,7 @@ check: $(READY) ## lint, formatting and types
 bench: $(BENCH) ## time and memory on this machine, beside other packages
 	$(BIN)/python experiments/speed/efficiency.py --cpu
 	$(BIN)/python experiments/speed/frames_bench.py
+	$(BIN)/python experiments/speed/default_fit.py
 
 tables: $(READY) ## measure the rows that the benchmark's CSVs lack (hours), and print its tables
 	for name in $(TABLES); do \

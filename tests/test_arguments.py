@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from titans_ts.arguments import check_flag, check_integer, check_no_targets, match_series
+from titans_ts.arguments import check_flag, check_integer, check_no_targets, check_seconds, match_series
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 
@@ -110,3 +110,17 @@ def test_names_of_another_type_are_refused_where_none_is_found() -> None:
         match_series(long(1, 2), long("a", "b"), "TitansForecaster")
     categories = long(*pd.Categorical(["b", "a"]))
     assert match_series(categories, long("a", "b"), "TitansForecaster").tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("value", [2, 0.5, np.int64(2), np.float32(0.5)])
+def test_seconds_of_every_kind_become_a_float(value: Any) -> None:
+    found = check_seconds("time_limit", value)
+    assert (type(found), found) == (float, float(value))
+    assert check_seconds("time_limit", None) is None
+
+
+@pytest.mark.parametrize("value", [0, -1.0, np.inf, np.nan, True, np.True_, "10", [3], 1j])
+def test_seconds_that_are_no_positive_finite_number_are_named(value: Any) -> None:
+    words = f"`time_limit` must be a positive finite number of seconds, or None for no limit, got {value!r}."
+    with pytest.raises(ValueError, match=exactly(words)):
+        check_seconds("time_limit", value)

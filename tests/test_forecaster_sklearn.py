@@ -412,6 +412,8 @@ def test_targets_beside_the_table_are_refused():
         ("n_layers", 0, "an integer >= 1, got 0"),
         ("batch_size", 0, "an integer >= 1, got 0"),
         ("max_epochs", -1, "an integer >= 0, got -1"),
+        ("time_limit", 0, "a positive finite number of seconds, or None for no limit, got 0"),
+        ("time_limit", "10 s", "a positive finite number of seconds, or None for no limit, got '10 s'"),
         ("patience", 0, "an integer >= 1, got 0"),
         ("d_model", 9, "a multiple of `n_heads` = 2, got 9"),
         ("stride", 17, "at most `patch_len` = 16, got 17"),

@@ -16,16 +16,17 @@ ROOMS = {
     "tables": set(),
     "model": {"kernels"},
     "windows": {"tables", "model"},
-    "training": {"windows", "model", "devices"},
+    "progress": set(),
+    "training": {"windows", "model", "devices", "progress"},
     "arguments": {"tables"},
     "defaults": {"tables"},
     "packing": {"tables"},
     "bounds": {"tables"},
     "predict": {"training", "windows", "tables", "model", "devices"},
-    "fitted": {"bounds", "predict", "training", "windows", "tables", "model", "devices"},
+    "fitted": {"bounds", "predict", "progress", "training", "windows", "tables", "model", "devices"},
     "saving": {"bounds", "fitted", "packing", "training", "windows", "tables", "model", "devices"},
     "forecaster": {
-        "bounds",
+        *("bounds", "progress"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
     "search": {"forecaster", "training", "windows", "tables", "arguments", "defaults", "devices"},
@@ -68,8 +69,8 @@ def test_a_module_imports_no_later_stage(module: str) -> None:
 
 
 def test_the_initialisation_does_not_import_the_training_loop() -> None:
-    later = {f"titans_ts.training.{name}" for name in ("loop", "history", "cuda_graph")}
-    for module in ("closed_form", "moments", "evaluate"):
+    later = {f"titans_ts.training.{name}" for name in ("loop", "probe", "history", "cuda_graph")}
+    for module in ("closed_form", "moments", "evaluate", "validation"):
         assert imports_of(f"titans_ts.training.{module}") & later == set()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -65,3 +67,13 @@ def check_integer(name: str, value: Any, low: int, default: int | None = None) -
     if whole < low:
         raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
     return whole
+
+
+def check_seconds(name: str, value: Any) -> float | None:
+    """`value` as a positive finite number of seconds, or None for no limit; NumPy's numbers are some too."""
+    if value is None:
+        return None
+    number = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
+    if not (number and 0 < float(value) < math.inf):
+        raise ValueError(f"`{name}` must be a positive finite number of seconds, or None for no limit, got {value!r}.")
+    return float(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,12 +13,14 @@ from .bounds import Bounds
 from .devices import isolated
 from .model import ModelConfig, SimbaForecaster
 from .predict import recent_rows, recursive_forecast
+from .progress import Progress
 from .tables.panel import Panel
 from .training.closed_form import initialised_network
 from .training.config import TrainConfig
 from .training.distributed import process_group
 from .training.history import Evaluation, History
 from .training.loop import fit_network
+from .training.probe import Probe
 from .windows.cross_series import CrossSeriesFeatures
 from .windows.scaler import Scaler
 from .windows.seasonal import seasonal_profiles
@@ -61,6 +64,8 @@ class FittedModel:
         device: torch.device,
         on_evaluation: Callable[[Evaluation], None] | None = None,
         bounds: Bounds = NO_BOUNDS,
+        probe: Probe | None = None,
+        progress: Progress | None = None,
     ) -> FittedModel:
         """Scale the series, initialise the network in closed form and train it.
 
@@ -77,7 +82,15 @@ class FittedModel:
         on_evaluation : callable, optional
             As `fit_network` takes it.
         bounds : Bounds
+        probe, progress : optional
+            As `fit_network` takes them.
+
+        Warns
+        -----
+        UserWarning
+            If the time limit had passed when the closed form was solved.
         """
+        progress = Progress() if progress is None else progress
         scaler = Scaler.fit(panel.data, fold.train)
         scaled = scaler.transform_panel(panel)
         profile = None
@@ -91,8 +104,17 @@ class FittedModel:
         training = train_config(len(windows.train))
         with process_group(device, "fit") as ranks:
             training = replace(training, random_state=ranks.broadcast(training.random_state))
-            network = initialised_network(config, windows.train, windows.validation, profile, training.random_state)
-            history = fit_network(network, windows.train, windows.validation, training, on_evaluation)
+            with progress.among(ranks.broadcast):
+                progress.begin("closed form")
+                begun = progress.elapsed
+                network = initialised_network(
+                    config, windows.train, windows.validation, profile, training.random_state, progress
+                )
+                if progress.lacks(0.0):
+                    warnings.warn(_too_short(progress, begun), stacklevel=4)
+            history = fit_network(
+                network, windows.train, windows.validation, training, on_evaluation, probe=probe, progress=progress
+            )
         return cls(network, scaler, recent_rows(panel, network), history, bounds)
 
     def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
@@ -153,3 +175,13 @@ class FittedModel:
     def to(self, device: torch.device) -> None:
         """Move the network, in place."""
         self.network.to(device)
+
+
+def _too_short(progress: Progress, begun: float) -> str:
+    """That the time limit is too short for the closed form, which began after so many seconds."""
+    seconds = progress.elapsed
+    return (
+        f"`time_limit` = {progress.time_limit:g} seconds is too short for the closed form, which took "
+        f"{seconds - begun:.3g} s after {begun:.3g} s of reading; it was finished, and nothing is trained. Allow "
+        f"{seconds:.3g} s or more."
+    )

@@ -17,19 +17,21 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .arguments import check_flag, check_integer, check_no_targets, match_series
+from .arguments import check_flag, check_integer, check_no_targets, check_seconds, match_series
 from .bounds import Bounds
 from .defaults import Defaults, defaults_for, shorten
 from .devices import find_device
 from .fitted import FittedModel
 from .model import ModelConfig, SimbaForecaster
+from .progress import Progress
 from .saving import load_model, save_model
 from .tables.panel import Panel
 from .tables.read import read_table
 from .training.config import TrainConfig
-from .training.distributed import process_group
+from .training.distributed import first_rank, process_group
 from .training.history import Evaluation, History
 from .training.losses import LOSSES
+from .training.probe import Probe
 from .windows.outliers import fill_outliers
 from .windows.scaler import Scaler
 from .windows.splits import backtest_folds
@@ -89,9 +91,16 @@ class TitansForecaster(BaseEstimator):
         The training loss, of the scaled values.
     learning_rate : float
         The optimizer's peak rate.
-    batch_size, max_epochs : int, optional
-        Windows a step, those of all processes together, and passes over all windows; None chooses them by the number of
-        windows.
+    batch_size : int, optional
+        Windows a step, those of all processes together; None chooses them by the number of windows.
+    max_epochs : int, optional
+        Passes over all windows, 0 for the closed form alone. None trains a network with a linear path only where that
+        pays: where there are validation rows of 200 series or more, a few dozen steps are tried, and training goes on
+        only if they improve validation; what it learns is kept only if series that had no say in it confirm that. See
+        `history_.stopped`.
+    time_limit : float, optional
+        Seconds that `fit` may take, to a tenth. The closed form is finished even if it takes longer, which a warning
+        tells; training has what is left. Where the limit ends a fit, another one may differ.
     patience : int
         Evaluations on validation rows, four an epoch, without a better error before training stops.
     val_size : int or float, optional
@@ -165,6 +174,7 @@ class TitansForecaster(BaseEstimator):
         learning_rate: float = 1e-3,
         batch_size: int | None = None,
         max_epochs: int | None = None,
+        time_limit: float | None = None,
         patience: int = 8,
         val_size: int | float | None = None,
         random_state: Any = None,
@@ -198,6 +208,7 @@ class TitansForecaster(BaseEstimator):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
+        self.time_limit = time_limit
         self.patience = patience
         self.val_size = val_size
         self.random_state = random_state
@@ -248,22 +259,26 @@ class TitansForecaster(BaseEstimator):
         The script calls `fit` on the same table in both, which then hold the same model; see `fit_network`.
         """
         check_no_targets(y)
-        device = find_device(self.device)
-        if self.outliers not in OUTLIERS:
-            raise ValueError(f"`outliers` must be one of {OUTLIERS}, got {self.outliers!r}.")
-        panel = self._read(df, min_rows=3, freq=self.freq)
-        bounds = Bounds.of(self.lower, self.upper, panel)
-        if self.outliers == "fill":
-            panel = fill_outliers(panel)
-        defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        config = self._model_config(panel.n_series, defaults)
-        (fold,) = backtest_folds(panel, config.horizon, val_size=self.val_size)
+        time_limit = check_seconds("time_limit", self.time_limit)
+        with Progress(time_limit, self.verbose if first_rank() else 0) as progress:
+            progress.begin("reading")
+            device = find_device(self.device)
+            if self.outliers not in OUTLIERS:
+                raise ValueError(f"`outliers` must be one of {OUTLIERS}, got {self.outliers!r}.")
+            panel = self._read(df, min_rows=3, freq=self.freq)
+            bounds = Bounds.of(self.lower, self.upper, panel)
+            if self.outliers == "fill":
+                panel = fill_outliers(panel)
+            defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            config = self._model_config(panel.n_series, defaults)
+            (fold,) = backtest_folds(panel, config.horizon, val_size=self.val_size)
+            probe = Probe() if self.max_epochs is None and config.linear_path else None
 
-        def train_config(n_windows: int) -> TrainConfig:
-            return self._train_config(n_windows, seed, device, val_loss)
+            def train_config(n_windows: int) -> TrainConfig:
+                return self._train_config(n_windows, seed, device, val_loss)
 
-        fitted = FittedModel.fit(panel, fold, config, train_config, device, on_evaluation, bounds)
+            fitted = FittedModel.fit(panel, fold, config, train_config, device, on_evaluation, bounds, probe, progress)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.fitted_ = fitted
@@ -489,7 +504,8 @@ class TitansForecaster(BaseEstimator):
 
     def _train_config(self, n_windows: int, seed: int, device: torch.device, val_loss: str | None) -> TrainConfig:
         batch_size = check_integer("batch_size", self.batch_size, 1, min(256, max(16, n_windows // 16)))
-        epochs = min(100, max(3, math.ceil(LEAST_STEPS / math.ceil(n_windows / batch_size))))
+        least = 1 if self.linear_path else 3  # beside a linear path, what is to be gained is gained soon
+        epochs = min(100, max(least, math.ceil(LEAST_STEPS / math.ceil(n_windows / batch_size))))
         precision = self.precision
         if precision is None:
             precision = "bfloat16" if device.type == "cuda" else "float32"

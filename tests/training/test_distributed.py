@@ -27,12 +27,14 @@ import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
+from titans_ts.progress import Progress
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training import distributed
 from titans_ts.training.config import TrainConfig
 from titans_ts.training.distributed import ALONE, Ranks, process_group
 from titans_ts.training.history import Evaluation
 from titans_ts.training.loop import fit_network
+from titans_ts.training.probe import Probe
 from titans_ts.windows.windows import Windows
 
 CPU = torch.device("cpu")
@@ -57,12 +59,15 @@ CASES: dict[str, tuple[int, int, dict[str, Any]]] = {
     "no validation": (96, 32, {}),
     "some windows, other errors": (96, 15, {"loss": "mae", "val_loss": "huber", "most_windows": 40}),
     "one validation window": (96, 32, {"most_validation_windows": 1}),
+    "probed": (96, 8, {"learning_rate": 1e-6, "probe": Probe(least_series=1, steps=3)}),
 }
 UNTRUE = {  # what rank 1 is given instead, and what the error then names
     "fewer windows": ({"count": 90}, "the number of windows in `train` is 96 on rank 0 and 90 on rank 1"),
     "other values": ({"shift": 0.01}, "the checksum of the values is "),
     "another network": ({"d_model": 4}, "the checksum of `network.config` is "),
     "another seed": ({"random_state": 1}, "the checksum of `config` is "),
+    "another probe": ({"probe": Probe()}, "the checksum of `probe` is "),
+    "another time limit": ({"progress": Progress(60)}, "the time limit is 0 on rank 0 and 60 on rank 1"),
 }
 LOST = (
     "Rank {rank} of 2 has lost rank {other} of the run, which was killed, has failed or has been silent for too long. "
@@ -91,6 +96,7 @@ def fit(case: str, on_evaluation: Callable[[Evaluation], None] | None = None, **
     how = {"batch_size": batch_size, "max_epochs": 1, "patience": 100, "clip": 1e9, **unusual, **changes}
     data = {"count": how.pop("count", count), "shift": how.pop("shift", 0.0)}
     names = ("mixer", "feature_mixer", "d_model", "dropout")
+    probe, progress = how.pop("probe", None), how.pop("progress", None)
     model = {"d_model": 8, "dropout": 0.0, **{name: how.pop(name) for name in names if name in how}}
     shape = {"lookback": LOOKBACK, "horizon": HORIZON, "patch_len": 4, "stride": 4, "cycle": 5}
     size = {"n_layers": 1, "n_heads": 2, "chunk_size": 4, "n_persistent": 1}
@@ -104,7 +110,9 @@ def fit(case: str, on_evaluation: Callable[[Evaluation], None] | None = None, **
 
     hook = register_optimizer_step_pre_hook(keep)
     try:
-        history = fit_network(network, *windows(**data, case=case), TrainConfig(**how), on_evaluation)
+        history = fit_network(
+            network, *windows(**data, case=case), TrainConfig(**how), on_evaluation, probe=probe, progress=progress
+        )
     finally:
         hook.remove()
     evaluations = [list(vars(evaluation).values()) for evaluation in history.evaluations]
@@ -126,6 +134,14 @@ def job_fits(folder: Path) -> None:
     seeds: list[int] = []
     found["dropout"] = fit("equal shares", lambda _: seeds.append(torch.initial_seed()), dropout=0.5)
     found["seeds"] = seeds
+    times = [0.0]
+    progress = Progress(5.0, clock=lambda: times[0])
+
+    def late(evaluation: Evaluation) -> None:
+        if rank == 0 and evaluation.step == 6:
+            times[0] = 10.0
+
+    found["time limit"] = fit("equal shares", late, progress=progress)
     for name, (changes, _) in UNTRUE.items():
         with caught(ValueError) as message:
             fit("equal shares", **changes if rank == 1 else {})
@@ -309,7 +325,19 @@ def test_patience_ends_all_processes_at_one_evaluation(found: list[dict[str, Any
         assert 1 + 2 < len(found[rank]["out of patience"]["evaluations"]) < 1 + 2 * 4
 
 
-@pytest.mark.parametrize("case", [*CASES, "dropout"])
+def test_a_probe_ends_all_processes_at_one_evaluation(found: list[dict[str, Any]]) -> None:
+    for rank in range(2):
+        assert found[rank]["probed"]["stopped"] == "probe"
+        assert found[rank]["probed"]["evaluations"][:, 1].tolist() == [0, 3, 6, 9]
+
+
+def test_the_clock_of_rank_0_ends_all_processes(found: list[dict[str, Any]]) -> None:
+    for rank in range(2):
+        assert found[rank]["time limit"]["stopped"] == "time_limit"
+        assert found[rank]["time limit"]["evaluations"][:, 1].tolist() == [0, 3, 6]
+
+
+@pytest.mark.parametrize("case", [*CASES, "dropout", "time limit"])
 def test_all_processes_end_alike_to_the_bit(case: str, found: list[dict[str, Any]]) -> None:
     first, second = (one[case] for one in found)
     assert torch.equal(first["gradients"], second["gradients"])

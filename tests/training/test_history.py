@@ -45,3 +45,31 @@ def test_the_relative_error_chooses_where_there_is_one() -> None:
     history = History([Evaluation(0.0, i, 0.0, loss, 1e-3, relative) for i, (loss, relative) in enumerate(errors)])
     assert history.best.step == 2
     assert not history.is_exhausted(1)
+
+
+def halves(*errors: tuple[float, float]) -> History:
+    """Evaluations whose relative error says nothing, with the errors of those that choose and of those held back."""
+    found = [Evaluation(0.0, i, 0.0, 1.0, 1e-3, 1.0, choosing, held) for i, (choosing, held) in enumerate(errors)]
+    return History(found, margin=0.01)
+
+
+@pytest.mark.parametrize(
+    ("errors", "chosen", "best"),
+    [
+        ([(1.0, 2.0), (0.9, 1.9), (0.8, 1.8)], 2, 2),
+        ([(1.0, 2.0), (0.9, 1.9), (0.8, 1.99)], 2, 0),  # the other half does not confirm the one chosen
+        ([(1.0, 2.0), (0.995, 1.0)], 1, 0),  # too little to tell from chance
+        ([(1.0, 2.0), (1.1, 1.0)], 0, 0),
+        ([(1.0, 2.0), (0.99, 1.98)], 1, 1),
+    ],
+)
+def test_what_one_half_of_the_series_chooses_the_other_half_must_confirm(
+    errors: list[tuple[float, float]], chosen: int, best: int
+) -> None:
+    history = halves(*errors)
+    assert (history.chosen.step, history.best.step) == (chosen, best)
+
+
+def test_patience_goes_by_the_series_that_choose() -> None:
+    assert not halves((1.0, 2.0), (0.9, 2.5)).is_exhausted(1)
+    assert halves((1.0, 2.0), (0.9, 2.5), (0.95, 1.0)).is_exhausted(1)

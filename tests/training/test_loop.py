@@ -17,12 +17,15 @@ from torch.nn import functional as F
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
+from titans_ts.progress import Progress
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training import losses
 from titans_ts.training.config import TrainConfig
 from titans_ts.training.evaluate import evaluate
 from titans_ts.training.history import Evaluation, History
 from titans_ts.training.loop import _optimizer, fit_network
+from titans_ts.training.probe import Probe
+from titans_ts.training.validation import Errors, Validation
 from titans_ts.windows.windows import Windows
 
 LOOKBACK, HORIZON = 16, 4
@@ -155,7 +158,7 @@ def test_without_validation_the_last_weights_are_kept() -> None:
     # The same run beside validation windows that always prefer the latest weights ends at the same weights.
     scores = itertools.count(start=0, step=-1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("titans_ts.training.loop.relative_error", lambda *_: torch.tensor(float(next(scores))))
+        patch.setattr("titans_ts.training.validation.relative_error", lambda *_: torch.tensor(float(next(scores))))
         fit_network(followed, *split(), config(learning_rate=1.0))
     assert same(weights(network), weights(followed))
     assert not same(weights(network), weights(quick()))
@@ -174,7 +177,7 @@ def test_patience_counts_evaluations_without_a_better_one() -> None:
 
 def test_a_better_evaluation_renews_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([5.0, 6.0, 4.0, 4.5, 4.0, 1.0])  # equal is not better
-    monkeypatch.setattr("titans_ts.training.loop.relative_error", lambda *_: torch.tensor(next(losses)))
+    monkeypatch.setattr("titans_ts.training.validation.relative_error", lambda *_: torch.tensor(next(losses)))
     history = fit_network(quick(), *split(), config(patience=2))
     assert [evaluation.relative_error for evaluation in history.evaluations] == [5.0, 6.0, 4.0, 4.5, 4.0]
     assert history.best.relative_error == 4.0
@@ -226,8 +229,8 @@ def test_a_later_epoch_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
         return forecast.square().mean() * 0 + next(values)
 
     monkeypatch.setitem(losses.LOSSES, "mse", losses.PointLoss("mse", loss))
-    monkeypatch.setattr("titans_ts.training.loop.naive_errors", lambda *_: torch.ones(1))
-    monkeypatch.setattr("titans_ts.training.loop.loss_by_series", lambda *_: (torch.ones(1), torch.ones(1)))
+    monkeypatch.setattr("titans_ts.training.validation.naive_errors", lambda *_: torch.ones(1))
+    monkeypatch.setattr("titans_ts.training.validation.loss_by_series", lambda *_: (torch.ones(1), torch.ones(1)))
     with pytest.raises(FloatingPointError, match="became nan at epoch 3, step 24, "):
         fit_network(quick(), *split(), config(max_epochs=4))
 
@@ -489,3 +492,145 @@ def test_validation_may_be_by_another_error_than_training() -> None:
     assert found.evaluations[1].train_loss == other.evaluations[1].train_loss
     assert found.best.validation_loss == evaluate(network, split()[1], "mse")
     assert other.best.validation_loss == evaluate(twin, split()[1], "mae")
+
+
+# Within a time limit
+
+
+class Clock:
+    """Seconds that pass only where a test lets them."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_time_limit_ends_training_and_what_was_learned_by_then_counts() -> None:
+    clock, network, windows = Clock(), quick(), split()
+
+    def slow(_: Evaluation) -> None:
+        clock.now += 10
+
+    progress = Progress(25, clock=clock)
+    how = config(learning_rate=0.01, evaluations_per_epoch=2)
+    history = fit_network(network, *windows, how, slow, progress=progress)
+    assert history.stopped == "time_limit"
+    assert [evaluation.step for evaluation in history.evaluations] == [0, 5, 10]
+    assert evaluate(network, windows[1]) == history.best.validation_loss
+    assert progress.best_error == history.best.validation_loss
+    assert not network.training
+
+
+def test_steps_since_the_last_evaluation_are_evaluated_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, (train, validation) = Clock(), split()
+    shuffled = train.shuffled
+
+    def slow(size: int, generator: torch.Generator, most: int) -> Iterator[Batch]:
+        for batch in shuffled(size, generator, most):
+            clock.now += 1
+            yield batch
+
+    monkeypatch.setattr(train, "shuffled", slow)
+    how = config(evaluations_per_epoch=1)
+    history = fit_network(quick(), train, validation, how, progress=Progress(7.5, clock=clock))
+    assert history.stopped == "time_limit"
+    assert [evaluation.step for evaluation in history.evaluations] == [0, 7]
+
+
+def test_where_time_is_up_nothing_is_trained() -> None:
+    clock, network = Clock(), quick()
+    before, progress = weights(network), Progress(5, clock=clock)
+    clock.now = 6.0
+    history = fit_network(network, *split(), config(), progress=progress)
+    assert history.stopped == "time_limit"
+    assert len(history.evaluations) == 1
+    assert same(weights(network), before)
+
+
+def test_stages_follow_one_another_and_a_bar_that_was_given_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[tuple[str, int | None]] = []
+    progress = Progress()
+    monkeypatch.setattr(progress, "begin", lambda stage, steps=None: stages.append((stage, steps)))
+    monkeypatch.setattr(progress, "close", lambda: stages.append(("closed", None)))
+    fit_network(quick(), *split(), config(), progress=progress)
+    assert stages == [("validation", None), ("training", 2 * STEPS)]
+
+
+# Probed
+
+
+def test_a_probe_needs_the_initialisation_as_a_candidate() -> None:
+    with pytest.raises(ValueError, match="`probe` must be None where `initialisation_is_candidate` is False"):
+        fit_network(quick(), *split(), config(initialisation_is_candidate=False), probe=Probe())
+
+
+def of_series(n_series: int = 4) -> tuple[Windows, Windows]:
+    """Training and validation windows of several noisy waves."""
+    noise = 0.1 * np.random.default_rng(0).normal(size=(n_series, ROWS))
+    values = np.sin(np.arange(ROWS) / 3 + np.arange(n_series)[:, None]) + noise
+    lengths = np.full(n_series, ROWS)
+    data = SeriesData(torch.from_numpy(values.ravel()).float(), lengths, np.zeros_like(lengths))
+    train, validation = (
+        Windows(data, lookback=LOOKBACK, horizon=HORIZON, first=np.full(n_series, first), last=np.full(n_series, last))
+        for first, last in ((LOOKBACK, TRAIN_ROWS), (TRAIN_ROWS, ROWS))
+    )
+    return train, validation
+
+
+PROBE = Probe(least_series=4, steps=6, most_probes=2, margin=0.05)
+
+
+def scored(monkeypatch: pytest.MonkeyPatch, *errors: tuple[float, float]) -> None:
+    """Let the evaluations find these errors of the series that choose and of those held back."""
+    found = iter(errors)
+    monkeypatch.setattr(Validation, "errors", lambda *_: Errors(1.0, 1.0, *next(found)))
+
+
+@pytest.mark.parametrize(
+    ("errors", "stopped", "steps", "best"),
+    [
+        ([(1.0, 1.0), (1.04, 1.0), (0.96, 0.9)], "probe", [0, 6, 12], 0),
+        ([(1.0, 1.0), (1.06, 0.1)], "probe", [0, 6], 0),
+        ([(1.0, 1.0), (0.94, 1.2), (0.9, 0.9)], "max_epochs", [0, 6, 39], 39),
+        ([(1.0, 1.0), (0.97, 1.0), (0.94, 0.9), (0.97, 0.5)], "max_epochs", [0, 6, 12, 39], 12),
+        ([(1.0, 1.0), (0.94, 0.94), (0.9, 0.96)], "held back", [0, 6, 39], 0),
+    ],
+)
+def test_training_goes_on_where_a_probe_gains_and_is_kept_where_the_others_confirm_it(
+    errors: list[tuple[float, float]], stopped: str, steps: list[int], best: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored(monkeypatch, *errors)
+    network, before = quick(n_series=4), weights(quick(n_series=4))
+    settings = config(max_epochs=1, evaluations_per_epoch=1)
+    history = fit_network(network, *of_series(), settings, probe=PROBE)
+    assert history.stopped == stopped
+    assert [evaluation.step for evaluation in history.evaluations] == steps
+    assert history.best.step == best
+    assert same(weights(network), before) == (best == 0)
+
+
+def test_a_probe_warms_up_in_half_its_steps() -> None:
+    history = fit_network(quick(n_series=4), *of_series(), config(warmup=0.5, max_epochs=3), probe=PROBE)
+    assert history.evaluations[0].learning_rate == pytest.approx(1e-3 / 3)
+    assert history.evaluations[1].learning_rate > 0.99e-3
+
+
+@pytest.mark.parametrize(("n_series", "validated", "stopped"), [(3, True, "few series"), (4, False, "no validation")])
+def test_what_nothing_could_confirm_is_not_trained(n_series: int, validated: bool, stopped: str) -> None:
+    train, validation = of_series(n_series)
+    network, before = quick(n_series=4), weights(quick(n_series=4))
+    history = fit_network(network, train, validation if validated else None, config(), probe=PROBE)
+    assert history.stopped == stopped
+    assert len(history.evaluations) == 1
+    assert same(weights(network), before)
+
+
+def test_a_probed_training_is_that_of_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the evaluations of its probes and its warm-up nothing differs."""
+    scored(monkeypatch, *[(1.0 - 0.06 * i, 1.0 - 0.06 * i) for i in range(9)])
+    networks = [quick(n_series=4), quick(n_series=4)]
+    settings = config(max_epochs=1, evaluations_per_epoch=1, warmup=0.05)  # two steps
+    fit_network(networks[0], *of_series(), settings, probe=PROBE)
+    fit_network(networks[1], *of_series(), settings)
+    assert same(*map(weights, networks))

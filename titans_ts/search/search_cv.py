@@ -68,7 +68,8 @@ class TitansSearchCV(BaseEstimator):
     Parameters
     ----------
     estimator : TitansForecaster
-        What is not searched stays as it is here. It is not changed.
+        What is not searched stays as it is here. It is not changed. With `max_epochs=None` a trial trains only where
+        that pays, as `fit` does: to search the network's parameters on few series, give it a number.
     space : dict of str to optuna distribution, or callable, optional
         Parameters and where they may lie; or a function of an Optuna trial that suggests them and returns a dict. If
         None, `default_space()`.

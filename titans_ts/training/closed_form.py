@@ -23,6 +23,7 @@ from torch.nn.functional import pad
 from titans_ts.devices import seeded
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.model.linear import CrossSeriesPath
+from titans_ts.progress import Progress
 from titans_ts.windows.windows import Run, Windows
 
 from .evaluate import loss_by_series
@@ -77,23 +78,33 @@ class _Solution(NamedTuple):
 
 
 def initialised_network(
-    config: ModelConfig, train: Windows, validation: Windows | None, profile: Tensor | None, random_state: int
+    config: ModelConfig,
+    train: Windows,
+    validation: Windows | None,
+    profile: Tensor | None,
+    random_state: int,
+    progress: Progress | None = None,
 ) -> SimbaForecaster:
     """A new network on the windows' device in its closed-form initialisation.
 
     Its random weights are fixed by `random_state`; `profile` (n_series, period) is what its cycle may begin at. Where
     `config.scale_windows` is None, the scaling with the lower validation error is chosen; without a linear path there
-    is nothing to compare, and windows are scaled.
+    is nothing to compare, and windows are scaled. Where `progress` has no time left for another candidate, the first
+    is taken.
     """
+    progress = Progress() if progress is None else progress
     scalings = [config.scale_windows]
     if config.scale_windows is None:
         scalings = [False, True] if config.linear_path else [True]
     candidates = []
     for scaling in scalings:
+        begun = progress.elapsed
         with seeded(random_state):
             network = SimbaForecaster(replace(config, scale_windows=scaling))
         network = network.to(train.device).eval()
         candidates.append((initialise(network, train, validation, profile), network))
+        if progress.lacks(progress.elapsed - begun):
+            break
     return min(candidates, key=lambda pair: pair[0])[1]
 
 

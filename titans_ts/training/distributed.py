@@ -38,6 +38,13 @@ _joins = itertools.count()
 _talking = threading.RLock()  # held by the thread that talks to the other processes
 
 
+def first_rank() -> bool:
+    """Whether this process is the one of its run that shows progress, before they have met."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank() == 0
+    return not under_torchrun() or os.environ["RANK"] == "0"
+
+
 @contextmanager
 def process_group(device: torch.device, what: str) -> Iterator[Ranks]:
     """The processes of this run, able to talk to each other within the block.

@@ -7,9 +7,12 @@ and the best weights kept by an error that no single series decides, those that 
 from __future__ import annotations
 
 import math
+import sys
+import time
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -19,15 +22,19 @@ from torch import Tensor, nn
 from titans_ts.devices import isolated, seeded_gpu
 from titans_ts.model import Batch, SimbaForecaster
 from titans_ts.model.layers import dropout_from
+from titans_ts.progress import Progress
 from titans_ts.windows.windows import Windows
 
 from .config import TrainConfig
 from .cuda_graph import recorded
 from .distributed import Ranks, process_group
-from .evaluate import loss_by_series
 from .history import Evaluation, History
 from .losses import LOSSES
-from .relative import naive_errors, relative_error
+from .probe import Probe
+from .validation import Validation
+
+LOADING_SECONDS = 3.0  # that a process's first optimizer takes: torch loads its compiler with it
+STEP_OVER_EVALUATION = 3  # the time of a training step over that of evaluating as many windows, until one was taken
 
 
 def fit_network(
@@ -36,6 +43,9 @@ def fit_network(
     validation: Windows | None,
     config: TrainConfig,
     on_evaluation: Callable[[Evaluation], None] | None = None,
+    *,
+    probe: Probe | None = None,
+    progress: Progress | None = None,
 ) -> History:
     """Train `network` in place and leave it with its best weights.
 
@@ -48,7 +58,14 @@ def fit_network(
     train, validation : Windows
     config : TrainConfig
     on_evaluation : callable, optional
-        Called with each evaluation as it is made; what it raises ends training.
+        Called with each evaluation as it is made; what it raises ends training, and KeyboardInterrupt ends it as the
+        user's own does: with the best weights so far.
+    probe : Probe, optional
+        Train only where that soon turns out to be better than the initialisation, which is kept elsewhere and where
+        there are no validation windows. If None, train as `config` says.
+    progress : Progress, optional
+        That of the fit that this training is a part of: its time limit ends the training, too. If None, there is no
+        limit, and the bar is that of `config.verbose`.
 
     Returns
     -------
@@ -59,8 +76,8 @@ def fit_network(
     FloatingPointError
         If a loss becomes infinite or NaN: names epoch, step and learning rate.
     ValueError
-        If the network has another number of outputs than the loss needs, or if several processes train together and
-        were given different windows, networks or settings.
+        If the network has another number of outputs than the loss needs, if `probe` is given where the initialisation
+        is no candidate, or if several processes train together and were given different windows, networks or settings.
     RuntimeError
         If another of these processes was killed, has failed, or is silent for too long.
 
@@ -82,9 +99,13 @@ def fit_network(
                 f"`network` must have `n_outputs` = {LOSSES[name].n_outputs}, which the loss {name!r} needs, got "
                 f"{network.config.n_outputs}."
             )
-    with isolated(), process_group(train.device, "fit") as ranks:
+    if probe is not None and not config.initialisation_is_candidate:
+        raise ValueError("`probe` must be None where `initialisation_is_candidate` is False: it may keep that.")
+    with isolated(), process_group(train.device, "fit") as ranks, ExitStack() as stack:
+        if progress is None:
+            progress = stack.enter_context(Progress(verbose=config.verbose if ranks.rank == 0 else 0))
         if ranks.world == 1:
-            return _fit(network, train, validation, config, on_evaluation, ranks)
+            return _fit(network, train, validation, config, on_evaluation, probe, progress, ranks)
         config = replace(config, cuda_graph=False)
         facts = {
             "the number of windows in `train`": len(train),
@@ -92,10 +113,12 @@ def fit_network(
             "the checksum of the values": train.checksum,
             "the checksum of `network.config`": zlib.crc32(repr(network.config).encode()),
             "the checksum of `config`": zlib.crc32(repr(replace(config, verbose=0)).encode()),
+            "the checksum of `probe`": zlib.crc32(repr(probe).encode()),
+            "the time limit": progress.time_limit or 0,
         }
         ranks.require_same(facts)
         ranks.broadcast_weights(network)
-        history = _fit(network, train, validation, config, on_evaluation, ranks)
+        history = _fit(network, train, validation, config, on_evaluation, probe, progress, ranks)
         ranks.broadcast_weights(network)
         return history
 
@@ -106,68 +129,173 @@ def _fit(
     validation: Windows | None,
     config: TrainConfig,
     on_evaluation: Callable[[Evaluation], None] | None,
+    probe: Probe | None,
+    progress: Progress,
     ranks: Ranks,
 ) -> History:
     """`fit_network` in one of `ranks`, whose networks are alike."""
-    steps_per_epoch = math.ceil(min(len(train), config.most_windows) / config.batch_size)
-    total, times = config.max_epochs * steps_per_epoch, config.evaluations_per_epoch
-    evaluated_steps = {math.ceil(steps_per_epoch * (i + 1) / times) for i in range(times)}
-    optimizer = _optimizer(network, config)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total, config.warmup))
-    take_step = _step(network, optimizer, config, ranks)
-    history = History(initialisation_is_candidate=config.initialisation_is_candidate)
-    best: dict[str, Tensor] = {}
-
-    loss, most = config.val_loss or config.loss, config.most_validation_windows
-    naive = None if validation is None else naive_errors(validation, loss, most)
-
-    def evaluated(epoch: float, step: int, losses: Tensor) -> None:
-        error = relative = math.nan
-        if validation is not None and naive is not None:
-            totals, counts = loss_by_series(network, validation, loss, most, ranks)
-            error, relative = (totals.sum() / counts.sum()).item(), relative_error(totals / counts, naive).item()
-        found = Evaluation(epoch, step, losses.mean().item(), error, float(schedule.get_last_lr()[0]), relative)
-        history.evaluations.append(found)
-        if validation is None and not all(p.isfinite().all() for p in network.parameters()):
-            raise FloatingPointError(f"The weights became infinite or NaN by step {step}. Lower `learning_rate`.")
-        if validation is None or history.best is found or not best:
-            best.update({name: value.clone() for name, value in network.state_dict().items()})
-        if on_evaluation is not None:
-            on_evaluation(found)
-
-    seed = ranks.seed(config.random_state)
-    with seeded_gpu(seed, train.device), dropout_from(torch.Generator().manual_seed(seed), network):
-        generator = torch.Generator().manual_seed(config.random_state)
-        evaluated(0.0, 0, torch.tensor(math.nan))
-        progress = _Progress(total, config.verbose if ranks.rank == 0 else 0)
-        try:
-            for epoch in range(config.max_epochs):
-                network.train()
-                losses: list[Tensor] = []
-                batches = train.shuffled(config.batch_size, generator, config.most_windows)
-                for i, batch in enumerate(batches, start=1):
-                    losses.append(take_step(batch))
-                    schedule.step()
-                    progress.step()
-                    if i in evaluated_steps:
-                        recent = torch.stack(losses)
-                        _check_finite(recent, epoch, steps_per_epoch, i, config)
-                        losses.clear()
-                        evaluated(epoch + i / steps_per_epoch, epoch * steps_per_epoch + i, recent)
-                        progress.show(recent.mean().item(), history.evaluations[-1].validation_loss)
-                        if history.is_exhausted(config.patience):
-                            history.stopped = "patience"
-                            return history
-        except KeyboardInterrupt:
-            if ranks.world > 1:  # others may be at another step
-                raise
-            history.stopped = "interrupted"
-            warnings.warn("Training was interrupted; the best weights so far are kept.", stacklevel=3)
-        finally:
-            progress.close()
-            network.load_state_dict(best)
-            network.eval()
+    margin = 0.0 if probe is None else probe.margin
+    history = History(initialisation_is_candidate=config.initialisation_is_candidate, margin=margin)
+    initial, seed = _weights(network), ranks.seed(config.random_state)
+    best, loss, most = dict(initial), config.val_loss or config.loss, config.most_validation_windows
+    if probe is not None:
+        most = min(most, probe.most_validation_windows)
+    try:
+        with (
+            progress.among(ranks.broadcast),
+            seeded_gpu(seed, train.device),
+            dropout_from(torch.Generator().manual_seed(seed), network),
+        ):
+            progress.begin("validation")
+            errors = Validation(validation, loss, most, probe is not None, ranks)
+            training = _Training(network, train, errors, config, probe, on_evaluation, progress, ranks, history, best)
+            history.stopped = training.run()
+    except KeyboardInterrupt:
+        if ranks.world > 1:  # others may be at another step
+            raise
+        history.stopped = "interrupted"
+        if not history.evaluations:
+            history.evaluations.append(Evaluation(0.0, 0, math.nan, math.nan, 0.0))
+        warnings.warn("Training was interrupted; the best weights so far are kept.", stacklevel=3)
+    finally:
+        unconfirmed = bool(history.evaluations) and history.best is not history.chosen
+        network.load_state_dict(initial if unconfirmed else best)
+        network.eval()
     return history
+
+
+class _Training:
+    """One training in one of `ranks`, whose evaluations are added to `history` and whose best weights are in `best`.
+
+    Parameters as `fit_network` takes them.
+    """
+
+    def __init__(
+        self,
+        network: SimbaForecaster,
+        train: Windows,
+        validation: Validation,
+        config: TrainConfig,
+        probe: Probe | None,
+        on_evaluation: Callable[[Evaluation], None] | None,
+        progress: Progress,
+        ranks: Ranks,
+        history: History,
+        best: dict[str, Tensor],
+    ) -> None:
+        self.network, self.train, self.validation, self.config, self.probe = network, train, validation, config, probe
+        self.on_evaluation, self.progress, self.history, self.best = on_evaluation, progress, history, best
+        self.ranks = ranks
+        self.steps_per_epoch = math.ceil(min(len(train), config.most_windows) / config.batch_size)
+        self.total = config.max_epochs * self.steps_per_epoch
+        self.probe_steps, self.rising = 0, max(1, round(config.warmup * self.total))
+        if probe is not None:
+            tokens = network.config.n_tokens + network.config.n_persistent
+            self.probe_steps = probe.steps_of(config.batch_size * tokens)
+            self.rising = min(self.rising, max(1, self.probe_steps // 2))  # a probe is to see the full rate
+        self.losses: list[Tensor] = []  # since the evaluation before
+        self.step_seconds = 0.0
+
+    def run(self) -> str:
+        """Evaluate the initialisation and train from there; returns `History.stopped`."""
+        ended = self._reason_not_to_train()
+        if not ended and self.progress.time_limit is not None:
+            self.validation.fit_into(self.progress.left, self.network)
+            share = self.config.batch_size / max(1, self.validation.n_windows)
+            self.step_seconds = STEP_OVER_EVALUATION * share * self.validation.seconds
+            loading = 0.0 if "torch._dynamo" in sys.modules else LOADING_SECONDS
+            ended = "time_limit" * self.progress.lacks(loading + self.step_seconds + 2 * self.validation.seconds)
+        self._evaluate(0)
+        if ended:
+            return ended
+        stopped = self._epochs()
+        unconfirmed = stopped in ("max_epochs", "patience") and self.history.best is not self.history.chosen
+        return "held back" if unconfirmed else stopped
+
+    def _reason_not_to_train(self) -> str:
+        """What `History.stopped` says where the initialisation is all; empty where it is not."""
+        if self.probe is not None and not self.validation.n_series:
+            return "no validation"
+        if self.probe is not None and self.validation.n_series < self.probe.least_series:
+            return "few series"
+        if not self.total:
+            return "max_epochs"
+        return "time_limit" * self.progress.lacks(0.0)
+
+    def _epochs(self) -> str:
+        config, probe, probes = self.config, self.probe, 0
+        times = config.evaluations_per_epoch
+        evaluated_steps = {math.ceil(self.steps_per_epoch * (i + 1) / times) for i in range(times)}
+        generator = torch.Generator().manual_seed(config.random_state)
+        optimizer = _optimizer(self.network, config)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate)
+        self.update = _step(self.network, optimizer, config, self.ranks)
+        self.network.train()
+        if probe is None:
+            self.progress.begin("training", self.total)
+        else:
+            self.progress.begin("probing", probe.most_probes * self.probe_steps)
+        for epoch in range(config.max_epochs):
+            batches = self.train.shuffled(config.batch_size, generator, config.most_windows)
+            for i, batch in enumerate(batches, start=1):
+                step = epoch * self.steps_per_epoch + i
+                if self.progress.lacks(self.step_seconds + self.validation.seconds):
+                    if self.losses:
+                        self._evaluate(step - 1)
+                    return "time_limit"
+                self._step(batch)
+                if probe is None and i in evaluated_steps:
+                    self._evaluate(step)
+                    if self.history.is_exhausted(config.patience):
+                        return "patience"
+                elif probe is not None and step % self.probe_steps == 0:
+                    self._evaluate(step)
+                    probes += 1
+                    pays = probe.pays(self.history, probes)
+                    if pays is False:
+                        return "probe"
+                    if pays:
+                        probe = None
+                        self.progress.begin("training", self.total - step)
+        return "max_epochs" if probe is None else "probe"
+
+    def _step(self, batch: Batch) -> None:
+        begun = time.perf_counter()
+        self.losses.append(self.update(batch))
+        self.schedule.step()
+        if self.progress.time_limit is not None:
+            if self.train.device.type == "cuda":  # which may still be at earlier steps
+                torch.cuda.synchronize(self.train.device)
+            self.step_seconds = time.perf_counter() - begun
+        self.progress.step()
+
+    def _rate(self, step: int) -> float:
+        """Linear warm-up, then half a cosine to zero."""
+        if step < self.rising:
+            return (step + 1) / self.rising
+        return 0.5 * (1 + math.cos(math.pi * (step - self.rising) / max(1, self.total - self.rising)))
+
+    def _evaluate(self, step: int) -> None:
+        """Add an evaluation to the history, and keep the weights if it is the best."""
+        recent = torch.stack(self.losses) if self.losses else torch.tensor([math.nan])
+        if self.losses:
+            _check_finite(recent, step, self.steps_per_epoch, self.config)
+        self.losses.clear()
+        errors, rate = self.validation.errors(self.network), float(self.config.learning_rate) * self._rate(step)
+        found = Evaluation(step / self.steps_per_epoch, step, recent.mean().item(), errors.loss, rate, *errors[1:])
+        self.history.evaluations.append(found)
+        validated = self.validation.n_series > 0
+        if not validated and not all(p.isfinite().all() for p in self.network.parameters()):
+            raise FloatingPointError(f"The weights became infinite or NaN by step {step}. Lower `learning_rate`.")
+        if not validated or self.history.chosen is found or len(self.history.evaluations) == 1:
+            self.best.update(_weights(self.network))
+        self.progress.found(self.history.best.validation_loss)
+        if self.on_evaluation is not None:
+            self.on_evaluation(found)
+
+
+def _weights(network: SimbaForecaster) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in network.state_dict().items()}
 
 
 def _step(
@@ -193,29 +321,6 @@ def _step(
     return recorded(step, device) if config.cuda_graph else step
 
 
-class _Progress:
-    """A progress bar on a terminal or in a notebook; tqdm is loaded for that alone."""
-
-    def __init__(self, total: int, verbose: int) -> None:
-        self._bar = None
-        if verbose:
-            from tqdm.auto import tqdm
-
-            self._bar = tqdm(total=total, desc="fit", unit="step", disable=None)  # None: off where no terminal
-
-    def step(self) -> None:
-        if self._bar is not None:
-            self._bar.update()
-
-    def show(self, train_loss: float, validation_loss: float) -> None:
-        if self._bar is not None:
-            self._bar.set_postfix(train=f"{train_loss:.4f}", validation=f"{validation_loss:.4f}")
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-
 def _optimizer(network: SimbaForecaster, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW with decay for linear maps alone; cycle and linear path, which begin at an optimum, have a lower rate."""
     initialised = [p for part in (network.cycle, network.linear) if part is not None for p in part.parameters()]
@@ -238,20 +343,13 @@ def _optimizer(network: SimbaForecaster, config: TrainConfig) -> torch.optim.Ada
     return torch.optim.AdamW([g for g in groups if g["params"]], lr=config.learning_rate, capturable=graphed)
 
 
-def _rate(step: int, total: int, warmup: float) -> float:
-    """Linear warm-up, then half a cosine to zero."""
-    rising = max(1, round(warmup * total))
-    if step < rising:
-        return (step + 1) / rising
-    return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, total - rising)))
-
-
-def _check_finite(losses: Tensor, epoch: int, steps_per_epoch: int, last: int, config: TrainConfig) -> None:
-    """Refuse losses that are infinite or NaN, many at once, so that a GPU need not wait at every step."""
+def _check_finite(losses: Tensor, last: int, steps_per_epoch: int, config: TrainConfig) -> None:
+    """Refuse losses that are infinite or NaN, of all steps up to `last` at once: a GPU need not wait at every step."""
     bad = (~losses.isfinite()).nonzero()
     if len(bad):
-        step = epoch * steps_per_epoch + last - len(losses) + int(bad[0]) + 1
+        step = last - len(losses) + int(bad[0]) + 1
         raise FloatingPointError(
-            f"The training loss became {losses[bad[0]].item()} at epoch {epoch + 1}, step {step}, "
+            f"The training loss became {losses[bad[0]].item()} at epoch {(step - 1) // steps_per_epoch + 1}, "
+            f"step {step}, "
             f"learning rate {config.learning_rate:g}. Lower `learning_rate`."
         )
