@@ -16,7 +16,7 @@ ROOMS = {
     "tables": set(),
     "model": {"kernels"},
     "windows": {"tables", "model"},
-    "training": {"windows", "model", "devices"},
+    "training": {"windows", "tables", "model", "devices"},
     "arguments": {"tables"},
     "defaults": {"tables"},
     "packing": {"tables"},
@@ -69,7 +69,7 @@ def test_a_module_imports_no_later_stage(module: str) -> None:
 
 def test_the_initialisation_does_not_import_the_training_loop() -> None:
     later = {f"titans_ts.training.{name}" for name in ("loop", "history", "cuda_graph")}
-    for module in ("closed_form", "moments", "evaluate"):
+    for module in ("closed_form", "path_choice", "choices", "moments", "evaluate"):
         assert imports_of(f"titans_ts.training.{module}") & later == set()
 
 

@@ -13,11 +13,13 @@ from .devices import isolated
 from .model import ModelConfig, SimbaForecaster
 from .predict import recent_rows, recursive_forecast
 from .tables.panel import Panel
+from .training.choices import Choice
 from .training.closed_form import initialised_network
 from .training.config import TrainConfig
 from .training.distributed import process_group
 from .training.history import Evaluation, History
 from .training.loop import fit_network
+from .training.path_choice import Resolved, choose_path
 from .windows.cross_series import CrossSeriesFeatures
 from .windows.scaler import Scaler
 from .windows.seasonal import seasonal_profiles
@@ -42,6 +44,8 @@ class FittedModel:
         The evaluations of the training.
     bounds : Bounds
         What forecasts keep to.
+    choices : tuple of Choice
+        What the fit chose from the data, in order.
     """
 
     network: SimbaForecaster
@@ -49,6 +53,7 @@ class FittedModel:
     panel: Panel
     history: History
     bounds: Bounds = NO_BOUNDS
+    choices: tuple[Choice, ...] = ()
 
     @classmethod
     @isolated()
@@ -61,6 +66,7 @@ class FittedModel:
         device: torch.device,
         on_evaluation: Callable[[Evaluation], None] | None = None,
         bounds: Bounds = NO_BOUNDS,
+        chooses_path: bool = False,
     ) -> FittedModel:
         """Scale the series, initialise the network in closed form and train it.
 
@@ -77,6 +83,8 @@ class FittedModel:
         on_evaluation : callable, optional
             As `fit_network` takes it.
         bounds : Bounds
+        chooses_path : bool
+            Replace the linear path of `config` by what `path_choice` finds best.
         """
         scaler = Scaler.fit(panel.data, fold.train)
         scaled = scaler.transform_panel(panel)
@@ -84,6 +92,10 @@ class FittedModel:
         if config.cycle:
             profile = torch.from_numpy(seasonal_profiles(scaled, fold.train, config.cycle))
         data, lookback = on_device(scaled, device), config.lookback
+        found = Resolved(config, None, ())
+        if chooses_path:
+            found = choose_path(config, scaled, data, fold)
+            config = found.config
         cross_series = None
         if config.linear_cross_series:
             cross_series = CrossSeriesFeatures(data, lookback=lookback, n_series=panel.n_series)
@@ -91,9 +103,11 @@ class FittedModel:
         training = train_config(len(windows.train))
         with process_group(device, "fit") as ranks:
             training = replace(training, random_state=ranks.broadcast(training.random_state))
-            network = initialised_network(config, windows.train, windows.validation, profile, training.random_state)
+            network = initialised_network(
+                config, windows.train, windows.validation, profile, training.random_state, found.share
+            )
             history = fit_network(network, windows.train, windows.validation, training, on_evaluation)
-        return cls(network, scaler, recent_rows(panel, network), history, bounds)
+        return cls(network, scaler, recent_rows(panel, network), history, bounds, found.choices)
 
     def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.
