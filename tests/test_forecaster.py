@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from titans_ts import TitansForecaster
 
@@ -335,7 +336,7 @@ def test_each_series_is_scored_from_its_own_end(noisy):
 
 
 def test_some_series_in_any_order_are_scored_by_name(noisy):
-    model, later = tiny(max_epochs=0).fit(noisy[:ROWS]), noisy[ROWS:]
+    model, later = tiny(max_epochs=0, linear_path="per_series").fit(noisy[:ROWS]), noisy[ROWS:]
     b = (later["b"] - model.predict(20)["b"]) / noisy["b"][:180].std(ddof=0)
     assert model.score(later[["b"]]) == pytest.approx(-(b**2).mean())
     assert model.score(later[["b", "a"]]) == pytest.approx(model.score(later))
@@ -353,3 +354,39 @@ def test_rows_already_fitted_are_not_scored(fitted):
         fitted.score(waves(ROWS - 5, 10))
     with pytest.raises(ValueError, match=r"series 'b' overlaps them by 1\."):
         fitted.score(waves(ROWS - 1, 10)["b"])
+
+
+# What was chosen
+
+
+def test_the_summary_tells_what_was_chosen_and_by_how_much(noisy):
+    table = tiny(max_epochs=0, linear_path="auto").fit(noisy).summary()
+    assert table.columns.tolist() == ["choice", "candidate", "relative_error", "chosen"]
+    paths = table[table["choice"] == "linear path"]
+    assert paths["candidate"].tolist()[:3] == ["common", "per_series", "across"]
+    assert table.groupby("choice")["chosen"].sum().eq(1).all()
+    assert table["relative_error"].between(0, 4).all()
+
+
+def test_the_network_has_the_path_that_was_chosen(noisy):
+    model = tiny(max_epochs=0, linear_path="auto").fit(noisy)
+    table = model.summary()
+    chosen = table[table["chosen"] & (table["choice"] == "linear path")]["candidate"].item()
+    config = model.network_.config
+    assert config.linear_per_series == (chosen != "common")
+    assert config.linear_cross_series == chosen.startswith("across")
+    alike = tiny(max_epochs=0, linear_path="auto").fit(noisy)
+    pd.testing.assert_frame_equal(alike.summary(), table)
+
+
+@pytest.mark.parametrize("path", [True, False, "per_series"])
+def test_what_was_given_is_not_chosen(noisy, path):
+    model = tiny(max_epochs=0, linear_path=path).fit(noisy)
+    assert len(model.summary()) == 0
+    assert model.network_.config.linear_path is bool(path)
+    assert model.network_.config.linear_per_series is (path == "per_series")
+
+
+def test_a_summary_is_of_a_fit():
+    with pytest.raises(NotFittedError):
+        tiny().summary()

@@ -194,6 +194,7 @@ def test_forecasts_come_back_as_they_were(kind, tmp_path):
         dict(mixer="mamba", dropout=np.float32(0.25)),
         dict(linear_path="per_series"),
         dict(linear_path="across"),
+        dict(linear_path=True),
         dict(mixer="none", learning_rate=np.float64(0.01), n_layers=np.int64(2), linear_path=np.True_),
     ],
 )
@@ -455,6 +456,29 @@ def make_older(folder: Path, version: int, seasonal: bool | None = None):
 
     forge(folder, change)
     edit_manifest(folder, version=version)
+
+
+def test_what_was_chosen_comes_back(tmp_path):
+    saved = tiny().fit(noise())
+    assert len(saved.summary()) > 2
+    saved.save(tmp_path / "model")
+    loaded = TitansForecaster.load(tmp_path / "model")
+    pd.testing.assert_frame_equal(loaded.summary(), saved.summary())
+    assert loaded.fitted_.choices == saved.fitted_.choices
+
+
+def test_a_model_from_before_choices_were_recorded_has_none(tmp_path):
+    saved = tiny(cycle=24).fit(noise())
+    saved.save(tmp_path / "model")
+
+    def change(description: dict, tensors: dict):
+        del description["choices"]
+        tensors["network.cycle.seasonal"] = tensors["network.cycle.seasonal"] > 0
+
+    forge(tmp_path / "model", change)
+    loaded = TitansForecaster.load(tmp_path / "model")
+    assert len(loaded.summary()) == 0
+    assert_equal(loaded.predict(), saved.predict())
 
 
 @pytest.mark.parametrize("version", [1, 2])

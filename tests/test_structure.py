@@ -17,7 +17,7 @@ ROOMS = {
     "model": {"kernels"},
     "windows": {"tables", "model"},
     "progress": set(),
-    "training": {"windows", "model", "devices", "progress"},
+    "training": {"windows", "tables", "model", "devices", "progress"},
     "arguments": {"tables"},
     "defaults": {"tables"},
     "packing": {"tables"},
@@ -70,7 +70,7 @@ def test_a_module_imports_no_later_stage(module: str) -> None:
 
 def test_the_initialisation_does_not_import_the_training_loop() -> None:
     later = {f"titans_ts.training.{name}" for name in ("loop", "probe", "history", "cuda_graph")}
-    for module in ("closed_form", "moments", "evaluate", "validation"):
+    for module in ("closed_form", "path_choice", "choices", "moments", "evaluate", "validation"):
         assert imports_of(f"titans_ts.training.{module}") & later == set()
 
 

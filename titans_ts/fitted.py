@@ -15,11 +15,13 @@ from .model import ModelConfig, SimbaForecaster
 from .predict import recent_rows, recursive_forecast
 from .progress import Progress
 from .tables.panel import Panel
+from .training.choices import Choice
 from .training.closed_form import initialised_network
 from .training.config import TrainConfig
 from .training.distributed import process_group
 from .training.history import Evaluation, History
 from .training.loop import fit_network
+from .training.path_choice import Resolved, choose_path
 from .training.probe import Probe
 from .windows.cross_series import CrossSeriesFeatures
 from .windows.scaler import Scaler
@@ -45,6 +47,8 @@ class FittedModel:
         The evaluations of the training.
     bounds : Bounds
         What forecasts keep to.
+    choices : tuple of Choice
+        What the fit chose from the data, in order.
     """
 
     network: SimbaForecaster
@@ -52,6 +56,7 @@ class FittedModel:
     panel: Panel
     history: History
     bounds: Bounds = NO_BOUNDS
+    choices: tuple[Choice, ...] = ()
 
     @classmethod
     @isolated()
@@ -66,6 +71,7 @@ class FittedModel:
         bounds: Bounds = NO_BOUNDS,
         probe: Probe | None = None,
         progress: Progress | None = None,
+        chooses_path: bool = False,
     ) -> FittedModel:
         """Scale the series, initialise the network in closed form and train it.
 
@@ -84,6 +90,8 @@ class FittedModel:
         bounds : Bounds
         probe, progress : optional
             As `fit_network` takes them.
+        chooses_path : bool
+            Replace the linear path of `config` by what `path_choice` finds best.
 
         Warns
         -----
@@ -97,6 +105,10 @@ class FittedModel:
         if config.cycle:
             profile = torch.from_numpy(seasonal_profiles(scaled, fold.train, config.cycle))
         data, lookback = on_device(scaled, device), config.lookback
+        found = Resolved(config, None, ())
+        if chooses_path:
+            found = choose_path(config, scaled, data, fold)
+            config = found.config
         cross_series = None
         if config.linear_cross_series:
             cross_series = CrossSeriesFeatures(data, lookback=lookback, n_series=panel.n_series)
@@ -108,14 +120,14 @@ class FittedModel:
                 progress.begin("closed form")
                 begun = progress.elapsed
                 network = initialised_network(
-                    config, windows.train, windows.validation, profile, training.random_state, progress
+                    config, windows.train, windows.validation, profile, training.random_state, found.share, progress
                 )
                 if progress.lacks(0.0):
                     warnings.warn(_too_short(progress, begun), stacklevel=4)
             history = fit_network(
                 network, windows.train, windows.validation, training, on_evaluation, probe=probe, progress=progress
             )
-        return cls(network, scaler, recent_rows(panel, network), history, bounds)
+        return cls(network, scaler, recent_rows(panel, network), history, bounds, found.choices)
 
     def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.

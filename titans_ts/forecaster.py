@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -27,6 +28,7 @@ from .progress import Progress
 from .saving import load_model, save_model
 from .tables.panel import Panel
 from .tables.read import read_table
+from .training.choices import choices_table
 from .training.config import TrainConfig
 from .training.distributed import first_rank, process_group
 from .training.history import Evaluation, History
@@ -37,6 +39,7 @@ from .windows.scaler import Scaler
 from .windows.splits import backtest_folds
 
 OUTLIERS = ("fill", "keep")
+AUTO = "auto"  # the linear path that `fit` chooses
 PER_SERIES_PATHS = ("per_series", "across")  # linear paths with weights per series
 HARMONICS = 2  # of the seasonal profile, by whose phase cross-series weights vary
 MOST_BY_PHASE = 40  # series up to which they do: the weights grow by the square of the number
@@ -82,11 +85,13 @@ class TitansForecaster(BaseEstimator):
         In [0, 1).
     cycle : int, optional
         Period of the seasonal profile in steps; 0 for none, None for the frequency's own.
-    linear_path : bool, "per_series" or "across"
-        A linear forecast beside the deep branch, solved for in closed form: one for all series or, where they differ in
-        kind, with per-series weights beside it, which also learn how soon each series returns to its mean, and take
-        memory for each. With "across" they also read cross-series features, what all series did at the same time, by
-        the phase of the season where the series are 40 or fewer, which takes memory by the square of their number.
+    linear_path : "auto", bool, "per_series" or "across"
+        A linear forecast beside the deep branch, solved for in closed form: True has one for all series; "per_series"
+        per-series weights beside it, which also learn how soon each series returns to its mean, and take memory for
+        each. With "across" they also read cross-series features, what all series did at the same time, by the phase of
+        the season where the series are 40 or fewer, which takes memory by the square of their number. "auto" chooses
+        among these by the errors from several origins in time, as `summary` tells, and tries none that would take over
+        a gibibyte or too long.
     loss : {"mse", "mae", "huber"}
         The training loss, of the scaled values.
     learning_rate : float
@@ -165,7 +170,7 @@ class TitansForecaster(BaseEstimator):
         stride: int = 8,
         dropout: float = 0.1,
         cycle: int | None = None,
-        linear_path: bool | str = True,
+        linear_path: bool | str = "auto",
         missing: str = "error",
         outliers: str = "fill",
         lower: Any = None,
@@ -278,7 +283,18 @@ class TitansForecaster(BaseEstimator):
             def train_config(n_windows: int) -> TrainConfig:
                 return self._train_config(n_windows, seed, device, val_loss)
 
-            fitted = FittedModel.fit(panel, fold, config, train_config, device, on_evaluation, bounds, probe, progress)
+            fitted = FittedModel.fit(
+                panel,
+                fold,
+                config,
+                train_config,
+                device,
+                on_evaluation,
+                bounds,
+                probe,
+                progress,
+                self._chooses_path,
+            )
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.fitted_ = fitted
@@ -356,6 +372,25 @@ class TitansForecaster(BaseEstimator):
             unknown = panel.ids[series < 0].tolist()
             raise ValueError(f"`df` has series {unknown[:5]} that were not in the data fitted; fit them first.")
         return -float(self.fitted_.squared_errors(panel, series).mean())
+
+    def summary(self) -> pd.DataFrame:
+        """What `fit` chose from the data, and by how much.
+
+        Returns
+        -------
+        DataFrame
+            One row for each candidate of each choice: `choice`, `candidate`, `relative_error`, `chosen`. The error is
+            over that of the better of two naive forecasts, the last value and the mean, bounded so that no single
+            series decides, and a mean over series and origins in time; below .8 is better than naive. Of two
+            candidates with close errors the simpler one is chosen. Empty where everything was given.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        """
+        check_is_fitted(self)
+        return choices_table(self.fitted_.choices)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted forecaster into a folder that `load` reads: JSON and safetensors, no pickle.
@@ -469,15 +504,20 @@ class TitansForecaster(BaseEstimator):
             raise AttributeError("`feature_names_in_` is there only where a wide table's columns are all strings.")
         return names
 
+    @property
+    def _chooses_path(self) -> bool:
+        return isinstance(self.linear_path, str) and self.linear_path == AUTO
+
     def _read(self, df: Any, **options: Any) -> Panel:
         options |= dict(id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, missing=self.missing)
         return read_table(df, **options)
 
     def _model_config(self, n_series: int, defaults: Defaults) -> ModelConfig:
         path = self.linear_path if isinstance(self.linear_path, str) else None
+        path = None if path == AUTO else path
         cycle = check_integer("cycle", self.cycle, 0, defaults.cycle)
         if path not in (None, *PER_SERIES_PATHS):
-            raise ValueError(f"`linear_path` must be True, False or one of {PER_SERIES_PATHS}, got {path!r}.")
+            raise ValueError(f"`linear_path` must be True, False or one of {(AUTO, *PER_SERIES_PATHS)}, got {path!r}.")
         across = path == "across"
         return ModelConfig(
             lookback=check_integer("lookback", self.lookback, 1, defaults.lookback),
@@ -485,7 +525,7 @@ class TitansForecaster(BaseEstimator):
             n_outputs=LOSSES[self.loss].n_outputs if self.loss in tuple(LOSSES) else 1,  # TrainConfig refuses others
             n_series=n_series,
             cycle=cycle,
-            linear_path=True if path else check_flag("linear_path", self.linear_path),
+            linear_path=True if path or self._chooses_path else check_flag("linear_path", self.linear_path),
             linear_per_series=path in PER_SERIES_PATHS,
             linear_window_mean=path in PER_SERIES_PATHS,
             linear_cross_series=across,

@@ -56,7 +56,7 @@ def recursive_forecast(
         if network.cycle.seasonal:
             scaled = scaler.take(unseen).transform(others)
             profiles = seasonal_profiles(scaled, others.lengths, network.cycle.period)
-            profiles *= (others.lengths >= network.cycle.period)[:, None]
+            profiles *= network.cycle.seasonal.item() * (others.lengths >= network.cycle.period)[:, None]
         series = series.copy()
         series[unseen] = len(network.cycle.profile) + np.arange(len(unseen))
         forward = partial(network, cycle=_with_profiles(network.cycle, profiles))

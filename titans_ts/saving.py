@@ -1,7 +1,7 @@
 """A fitted forecaster to a folder of JSON and safetensors, and back; nothing in the folder is ever run.
 
     manifest.json              the format, its version, and the SHA-256 of the two files it names
-    forecaster-TOKEN.json      parameters, shape of the network, calendar, layout, ids and history
+    forecaster-TOKEN.json      parameters, shape of the network, calendar, layout, ids, history and choices
     weights-TOKEN.safetensors  the network, the last rows of each series and their scale
 
 Every save has a TOKEN of its own, so it writes beside the model that is there and touches none of its files. The new
@@ -40,6 +40,7 @@ from .tables.calendar import Calendar
 from .tables.layouts import Layout
 from .tables.panel import Panel
 from .tables.series_data import SeriesData
+from .training.choices import Choice
 from .training.history import Evaluation, History
 from .windows.scaler import Scaler
 
@@ -141,6 +142,7 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
             **pack_fields(history, but="evaluations"),
             "evaluations": [pack_fields(evaluation) for evaluation in history.evaluations],
         },
+        "choices": [pack_fields(choice) for choice in fitted.choices],
     }
     data = panel.data
     arrays = {"values": data.values, "lengths": data.lengths, "starts": data.starts}
@@ -168,7 +170,8 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     history = description["history"]
     evaluations = [Evaluation(**unpack_all(evaluation)) for evaluation in history.pop("evaluations")]
     bounds = Bounds(**unpack_all(description.get("bounds", {})))
-    return FittedModel(network.eval(), scaler, panel, History(evaluations, **unpack_all(history)), bounds)
+    choices = tuple(Choice(**unpack_all(choice)) for choice in description.get("choices", []))
+    return FittedModel(network.eval(), scaler, panel, History(evaluations, **unpack_all(history)), bounds, choices)
 
 
 def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -3,7 +3,9 @@
     python experiments/benchmark/long_term.py experiments/benchmark/etth1.toml --horizons 96 --seeds 0
     python experiments/benchmark/long_term.py experiments/benchmark/etth1.toml --closed-form
 
-A row that the CSV holds is not measured again, so a run that was stopped goes on.
+A TOML that describes no network is measured by the estimator as it comes: `TitansForecaster(horizon=, lookback=)` on
+the benchmark's split. With `[model]` and `[train]` it is that network. A row that the CSV holds is not measured again,
+so a run that was stopped goes on.
 
 Columns of the benchmark, never mixed: (i) lookback 96, every test window; (ii) the same model with the last partial
 batch of 128 windows dropped, as older papers measured; (iii) lookback 512, every test window. Errors are in the
@@ -27,6 +29,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmark import rows
 from benchmark.data import Benchmark, read_subset, seasonal_naive
+from benchmark.estimator import Fit
+from benchmark.estimator import errors as estimator_errors
 from benchmark.table import LOOKBACKS, MIXERS, Table, Variant
 from record import RESULTS
 from titans_ts.datasets import load_dataset
@@ -35,6 +39,7 @@ from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.training.closed_form import initialised_network, reinitialised_network
 from titans_ts.training.config import TrainConfig
 from titans_ts.training.evaluate import evaluate
+from titans_ts.training.history import History
 from titans_ts.training.loop import fit_network
 from titans_ts.windows.windows import Windows
 
@@ -58,9 +63,15 @@ def main(argv: list[str] | None = None) -> None:
     for lookback in dict.fromkeys(LOOKBACKS[column] for column in args.columns):
         columns = [column for column in args.columns if LOOKBACKS[column] == lookback]
         for horizon, variant, seed in product(args.horizons or table.horizons, variants, args.seeds or table.seeds):
-            configs = table.configs(horizon, lookback, benchmark.n_series, variant, seed)
-            run = Run(variant, *configs, columns, args.closed_form, args.verbose)
-            for row in measure(run, benchmark, closed_forms, rows.held(out)):
+            how = columns, args.closed_form
+            if table.model:
+                configs = table.configs(horizon, lookback, benchmark.n_series, variant, seed)
+                run = Run(variant, *configs, *how, args.verbose)
+                measured = measure(run, benchmark, closed_forms, rows.held(out))
+            else:
+                fit = Fit(variant, horizon, lookback, seed, *how, args.device, args.verbose)
+                measured = measure_estimator(fit, benchmark, rows.held(out))
+            for row in measured:
                 found.append({**row, **stamp})
                 if os.environ.get("RANK", "0") == "0":  # torchrun's other processes have the same rows
                     rows.append(out, found[-1])
@@ -139,14 +150,39 @@ def measure(run: Run, benchmark: Benchmark, closed_forms: ClosedForms, held: set
     begun = time.perf_counter() - seconds
     history = fit_network(network, train, validation, replace(run.train, verbose=run.verbose))
     seconds = time.perf_counter() - begun
-    first, best = history.evaluations[0], history.best
-    print(
-        f"{label}: validation {first.validation_loss:.4f} -> {best.validation_loss:.4f} "
-        f"at epoch {best.epoch:.2f}, stopped by {history.stopped} after {seconds:.0f} s",
-        flush=True,
-    )
+    _print_history(label, history, seconds)
     for column in trained:
         yield {**shared, "model": name, "column": column, **_scores(errors(network, tests[column]), seconds)}
+
+
+def measure_estimator(fit: Fit, benchmark: Benchmark, held: set[rows.Key]) -> Iterator[dict[str, Any]]:
+    """The rows of one fit of the estimator that the CSV has not `held`, in the order of `measure`'s."""
+    data, name = benchmark.data, fit.variant.name
+    shared, steps = fit.row(data.name, len(data.split.validation)), (fit.lookback, fit.horizon)
+    label = f"{data.name} {fit.lookback}->{fit.horizon} {name} seed {fit.seed}"
+    have = {(*key[:4], key.config) for key in held}
+    untrained = [c for c in fit.columns if fit.is_plain and ("closed-form", c, *steps, shared["config"]) not in have]
+    trained = [c for c in fit.columns if (name, c, *steps, fit.seed, shared["config"]) not in held]
+    trained = [] if fit.closed_form_alone else trained
+    if not untrained and not trained:
+        print(f"{label}: in the CSV already", flush=True)
+        return
+    if untrained:
+        fitted, seconds = fit.fitted(data, max_epochs=0)
+        config = fitted.network.config
+        for choice in fitted.choices:
+            print(f"{label}: {choice.name} {choice.chosen}", flush=True)
+        for column in untrained:
+            naive = seasonal_naive(_test_windows(benchmark, config, column), config.cycle or 1)
+            yield {**shared, "model": "seasonal-naive", "column": column, **_scores(naive, 0.0)}
+            scores = estimator_errors(fitted, data, _dropped(benchmark, config, column))
+            yield {**shared, "model": "closed-form", "column": column, **_scores(scores, seconds)}
+    if trained:
+        fitted, seconds = fit.fitted(data)
+        _print_history(label, fitted.history, seconds)
+        for column in trained:
+            scores = estimator_errors(fitted, data, _dropped(benchmark, fitted.network.config, column))
+            yield {**shared, "model": name, "column": column, **_scores(scores, seconds)}
 
 
 def errors(network: SimbaForecaster, windows: Windows) -> tuple[float, float]:
@@ -163,10 +199,24 @@ def print_table(found: list[dict[str, Any]], published: dict[str, list[float]]) 
         print(f"{name + ' (published)':<34}{'mean':>6}{mse:>9.4f}{mae:>9.4f}  over all four horizons")
 
 
+def _print_history(label: str, history: History, seconds: float) -> None:
+    first, best = history.evaluations[0], history.best
+    print(
+        f"{label}: validation {first.validation_loss:.4f} -> {best.validation_loss:.4f} "
+        f"at epoch {best.epoch:.2f}, stopped by {history.stopped} after {seconds:.0f} s",
+        flush=True,
+    )
+
+
 def _test_windows(benchmark: Benchmark, config: ModelConfig, column: str) -> Windows:
     """Those that a column counts."""
+    return benchmark.windows(config, dropped=_dropped(benchmark, config, column)).test
+
+
+def _dropped(benchmark: Benchmark, config: ModelConfig, column: str) -> int:
+    """How many of the last test windows of each channel a column leaves out."""
     origins = len(benchmark.data.split.test) - config.horizon + 1
-    return benchmark.windows(config, dropped=origins % DROPPED_BATCH if column == "ii" else 0).test
+    return origins % DROPPED_BATCH if column == "ii" else 0
 
 
 def _scores(found: tuple[float, float], seconds: float) -> dict[str, float]:

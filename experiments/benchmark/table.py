@@ -43,8 +43,9 @@ class Variant:
 
 @dataclass(frozen=True)
 class Table:
-    """One experiment's TOML: a data set, the network, its training, and what was published for comparison.
+    """One experiment's TOML: a data set and what was published for comparison.
 
+    Where it describes a network and its training, rows are of these; else they are of the estimator as it comes.
     `published` is a paper's MSE and MAE over the four horizons; it gives no others. `best` is the least MSE over the
     four published by those who count every test window, by lookback. `lookback` and `horizon` refine the network or its
     training where they apply, the horizon last: ``[lookback.512.train]``, ``[horizon.720.train]``.

@@ -24,7 +24,7 @@ HORIZONS = (96, 192, 336, 720)
 HERE = Path(__file__).parent
 SUMMARY = {  # our models of each column, and what the summary calls them
     "i": {"titans": "titans", "closed-form": "its closed-form initialisation alone"},
-    "iii": {"titans": "titans, nothing trained"},
+    "iii": {"closed-form": "titans, nothing trained"},
     "ii": {"titans": "titans"},
 }
 SUBSET = "_subset"  # ends the names of CSVs that long_term.py --subset wrote

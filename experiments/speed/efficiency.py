@@ -157,10 +157,10 @@ def step(setup: Setup) -> list[Row]:
 def quality(setup: Setup) -> Iterator[Row]:
     """Seconds of a fit on ETTh1, and the error it ends with: 96 steps ahead, every test window, scaled space.
 
-    Ours is the network of `etth1.toml`. The peers read as much, learn from the same rows with the same loss, and stop
-    after three validation checks without a better one.
+    Ours is the network of `network_etth1.toml`. The peers read as much, learn from the same rows with the same loss,
+    and stop after three validation checks without a better one.
     """
-    table = Table.read(HERE.parents[1] / "benchmark" / "etth1.toml")
+    table = Table.read(HERE.parents[1] / "benchmark" / "network_etth1.toml")
     root = setup.root or (None if "TITANS_TS_DATA" in os.environ else DATA)
     try:
         benchmark = Benchmark(load_dataset(table.dataset, root=root, download=False), torch.device("cpu"))

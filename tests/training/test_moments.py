@@ -10,7 +10,7 @@ from torch import Tensor
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.closed_form import initialise
-from titans_ts.training.moments import Moments, moments_of_batches, moments_of_runs
+from titans_ts.training.moments import Moments, moments_of_batches, moments_of_origins, moments_of_runs
 from titans_ts.windows.windows import Windows
 
 LOOKBACK, HORIZON = 7, 3
@@ -105,22 +105,6 @@ def test_the_initialisation_is_the_same_by_runs_and_by_windows(
     torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-3, atol=1e-4)
 
 
-def test_inputs_that_all_series_share_are_counted_once() -> None:
-    """Inputs that depend on the time index alone, as cross-series features do."""
-    windows = windows_of([40, 40, 40], [0.0, 5.0, -1.0], series=np.array([2, 0, 1]))
-
-    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        time_index = batch.time_index.double()
-        return torch.stack([time_index.cos(), time_index.sin()], dim=1), batch.future, batch.series
-
-    once, each = (moments_of_batches(windows, None, (3, 2, HORIZON), read, same) for same in (True, False))
-    assert once.xx.shape == (1, 2, 2)
-    torch.testing.assert_close(once.xx.expand(3, -1, -1), each.xx)
-    torch.testing.assert_close(once.xy, each.xy)
-    weight = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 2, HORIZON)))
-    torch.testing.assert_close(once.errors(weight), each.errors(weight))
-
-
 def test_errors_are_of_each_series_by_common_weights_or_by_its_own() -> None:
     windows = windows_of([40, 25, 13], [0.0, 5.0, -1.0], last=np.array([40, 25, 9]))  # the last has no window
     moments = one_by_one(windows, 3, True, False)
@@ -165,3 +149,34 @@ def test_windows_are_aligned_where_each_series_has_the_same() -> None:
     observed = np.ones(80, dtype=bool)
     observed[12] = False
     assert not windows_of([40, 40], [0.0, 1.0], observed=observed).aligned
+
+
+@pytest.mark.parametrize("steps", [slice(None), slice(1, None, 2), slice(2, None, 3)])
+def test_runs_have_the_moments_of_some_of_the_steps(steps: slice) -> None:
+    windows = windows_of([40, 25], [0.0, 30.0])
+    runs = [run._replace(values=run.values.double()) for run in windows.runs or []]
+    found = moments_of_runs(runs, torch.arange(2), 2, LOOKBACK, HORIZON, True, steps)
+    whole = moments_of_runs(runs, torch.arange(2), 2, LOOKBACK, HORIZON, True)
+    torch.testing.assert_close(found.xx, whole.xx)
+    torch.testing.assert_close(found.xy, whole.xy[..., steps])
+    shape = LOOKBACK, HORIZON, True
+    each = [moments_of_runs(runs, torch.arange(2), 2, *shape, slice(i, i + 1)).yy for i in range(HORIZON)]
+    torch.testing.assert_close(torch.stack(each).sum(0), whole.yy)
+    torch.testing.assert_close(found.yy, torch.stack(each[steps]).sum(0))
+    assert found.n.tolist() == [31 * len(range(HORIZON)[steps]), 16 * len(range(HORIZON)[steps])]
+
+
+def test_origins_have_the_moments_of_the_windows_of_every_series() -> None:
+    windows = windows_of([30, 30, 30], [0.0, 5.0, -2.0], series=np.array([2, 0, 1]))
+
+    def past(batch: Batch) -> Tensor:  # the same for all series
+        return batch.time_index.unsqueeze(1) % torch.tensor([3, 4])
+
+    found = moments_of_origins(windows, 100, (3, 2, HORIZON), past, lambda batch: batch.future)
+    expected = moments_of_batches(
+        windows, 10**9, (3, 2, HORIZON), lambda batch: (past(batch), batch.future, batch.series)
+    )
+    assert found.xx.shape == (1, 2, 2)
+    torch.testing.assert_close(found.xx.expand(3, 2, 2), expected.xx)
+    for name in ("xy", "yy", "n"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name))

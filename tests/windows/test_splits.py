@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
-from titans_ts.windows.splits import Fold, backtest_folds, fold_windows
+from titans_ts.windows.splits import Fold, backtest_folds, fold_windows, rolling_folds
 from titans_ts.windows.windows import Windows, on_device
 
 
@@ -150,3 +150,17 @@ def test_a_series_observed_early_alone_is_trained_on_from_its_second_row() -> No
     windows = fold_windows(on_device(panel.data, torch.device("cpu")), fold, lookback=6, horizon=2)
     rows = {row for series, row in futures(windows.train) if series == 1}
     assert min(rows) == 1
+
+
+def test_rolling_folds_lie_within_train_and_validation_rows_the_latest_first() -> None:
+    fold = Fold(np.array([120, 120]), np.array([160, 160]), np.array([200, 200]))
+    found = [(part.train[0], part.validation[0], part.test[0]) for part in rolling_folds(fold, 20, 10)]
+    assert found == [(100, 130, 160), (70, 100, 130)]
+    assert len(rolling_folds(fold, 51, 10)) == 1, "a lookback and two horizons do not fit into 70 rows"
+    assert rolling_folds(fold, 20, 31) == [], "30 rows do not hold a horizon"
+
+
+def test_rolling_folds_are_for_the_typical_series_among_those_that_validate() -> None:
+    rows = np.array([160, 160, 20])
+    assert len(rolling_folds(Fold(rows - 10, rows, rows), 20, 10)) == 2
+    assert rolling_folds(Fold(rows - [0, 0, 10], rows, rows), 20, 10) == []

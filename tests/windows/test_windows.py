@@ -235,3 +235,16 @@ def test_without_an_observed_row_after_an_observed_one_the_error_says_so() -> No
     series = series_of([6], observed=np.array([True, True, False, False, True, False]))
     with pytest.raises(ValueError, match="a row to forecast that was there, after one that was; fill fewer"):
         windows_of(series, 2, 1, [2], [5])
+
+
+@pytest.mark.parametrize(("most", "stride"), [(100, 1), (11, 1), (10, 3), (4, 3), (3, 5)])
+def test_windows_by_origin_are_those_of_all_series_at_the_same_times(most: int, stride: int) -> None:
+    windows = windows_of(series_of([15, 15]), 3, 2, [3, 3], [15, 15])  # 11 of each
+    assert windows.aligned
+    found = list(windows.by_origin(2, most))
+    assert all(len(batches) == 2 for batches in found)
+    for first, second in found:
+        assert torch.equal(first.time_index, second.time_index)
+        assert (set(first.series.tolist()), set(second.series.tolist())) == ({0}, {1})
+        assert torch.equal(second.future, first.future + 1000)
+    assert torch.cat([first.time_index for first, _ in found]).tolist() == list(range(0, 11, stride))

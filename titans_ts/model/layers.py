@@ -73,16 +73,16 @@ class Cycle(nn.Module):
         super().__init__()
         self.period = period
         self.profile = nn.Parameter(torch.zeros(n_series, period))
-        self.register_buffer("seasonal", torch.tensor(False))
+        self.register_buffer("seasonal", torch.tensor(0.0))
 
     @torch.no_grad()
-    def begin_at(self, profile: Tensor | None) -> None:
-        """Set the profiles (n_series, period), or none."""
+    def begin_at(self, profile: Tensor | None, share: float = 1.0) -> None:
+        """Set the profiles to a share of `profile` (n_series, period), or to none."""
         if profile is None:
             self.profile.zero_()
         else:
-            self.profile.copy_(profile)
-        self.seasonal.fill_(self.profile.any())
+            self.profile.copy_(share * profile)
+        self.seasonal.fill_(share if self.profile.any() else 0.0)
 
     def forward(self, series: Tensor, time_index: Tensor, length: int, clock_shift: Tensor | None = None) -> Tensor:
         """The profile over `length` steps from `time_index` on: (samples,), (samples,) -> (samples, length).

@@ -107,8 +107,11 @@ class SimbaForecaster(nn.Module):
         ahead = seen.ahead if isinstance(seen.ahead, float) else seen.ahead.unsqueeze(-1)
         return self.norm.inverse(self.forecast_normalised(seen), seen.stats) + ahead
 
-    def normalised(self, batch: Batch, cycle: Cycle | None = None) -> NormalisedBatch:
-        """A batch as the network's paths read it, minus window mean and seasonal profile, that of `cycle` if given."""
+    def normalised(self, batch: Batch, cycle: Cycle | None = None, cross_series: bool = True) -> NormalisedBatch:
+        """A batch as the network's paths read it, minus window mean and seasonal profile, that of `cycle` if given.
+
+        Without `cross_series` what other series say is not added ahead.
+        """
         config, past, cycle = self.config, batch.past, self.cycle if cycle is None else cycle
         if past.ndim != 2 or past.shape[1] != config.lookback:
             raise ValueError(f"`past` must have shape (samples, {config.lookback}), got {tuple(past.shape)}.")
@@ -120,7 +123,7 @@ class SimbaForecaster(nn.Module):
         if cycle is not None:
             profile = cycle(batch.series, batch.time_index, config.lookback + config.horizon, batch.clock_shift)
             past, ahead = past - profile[:, : config.lookback], profile[:, config.lookback :]
-        if self.cross_series is not None:
+        if self.cross_series is not None and cross_series:
             ahead = ahead + self.cross_series(self.cross_series_inputs(batch), batch.series)
         past, stats = self.norm(past, batch.padding_mask)
         return NormalisedBatch(past, stats, ahead, batch.series, batch.padding_mask)

@@ -12,6 +12,7 @@ regressions on ever more lags; Litterman (1986) that older lags are to be shrunk
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,15 +23,16 @@ from torch.nn.functional import pad
 
 from titans_ts.devices import seeded
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
-from titans_ts.model.linear import CrossSeriesPath
+from titans_ts.model.linear import LinearPath
 from titans_ts.progress import Progress
 from titans_ts.windows.windows import Run, Windows
 
 from .evaluate import loss_by_series
-from .moments import Moments, moments_of_batches, moments_of_runs
+from .moments import Moments, moments_of_batches, moments_of_origins, moments_of_runs
 from .relative import naive_errors, relative_error
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
+MOST_PRODUCTS = 1.5e11  # of inputs with all that is summed up for cross-series weights, over all origins that are read
 MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_PER_SERIES_WINDOWS = 2**18  # the same in all, for per-series weights
 # Evenly spaced series, and numbers in their moments, by which a common path is chosen where there are more.
@@ -46,21 +48,40 @@ INITIALISED = ("cycle", "linear", "cross_series")  # the parts of a network that
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
-class _Scoring(NamedTuple):
+class Sample(NamedTuple):
+    """Some of the steps ahead, evenly spaced, and the most windows to read one by one: enough to compare paths."""
+
+    stride: int = 1
+    most: int = sys.maxsize
+
+    @property
+    def steps(self) -> slice:
+        """The steps ahead that are forecast, the last of each stride."""
+        return slice(self.stride - 1, None, self.stride)
+
+    def size(self, horizon: int) -> int:
+        """How many these are."""
+        return horizon // self.stride
+
+
+ALL = Sample()
+
+
+class Scoring(NamedTuple):
     """What chooses between paths: moments of the validation windows of each series, and its naive error."""
 
     moments: Moments
     naive: Tensor  # (n_series,)
 
-    def since(self, unread: int) -> _Scoring:
+    def since(self, unread: int) -> Scoring:
         """The same of all inputs but the first `unread`."""
         return self._replace(moments=self.moments.since(unread))
 
-    def first(self, inputs: int) -> _Scoring:
+    def first(self, inputs: int) -> Scoring:
         """The same of the first `inputs`."""
         return self._replace(moments=self.moments.first(inputs))
 
-    def scaled(self, by: Tensor) -> _Scoring:
+    def scaled(self, by: Tensor) -> Scoring:
         """The same of inputs that are multiplied `by` (inputs, 1)."""
         return self._replace(moments=self.moments.scaled(by))
 
@@ -69,12 +90,12 @@ class _Scoring(NamedTuple):
         return relative_error(self.moments.errors(weight), self.naive).item()
 
 
-class _Solution(NamedTuple):
+class Solution(NamedTuple):
     """A linear path, and its relative error on the validation windows."""
 
     error: float
     weight: Tensor  # (lookback, horizon)
-    per_series: Tensor | None  # (n_series, inputs, horizon), what per-series weights add to it
+    added: Tensor  # (n_series, inputs, horizon), what per-series weights add to it; (0, ...) without them
 
 
 def initialised_network(
@@ -83,14 +104,15 @@ def initialised_network(
     validation: Windows | None,
     profile: Tensor | None,
     random_state: int,
+    share: float | None = None,
     progress: Progress | None = None,
 ) -> SimbaForecaster:
     """A new network on the windows' device in its closed-form initialisation.
 
     Its random weights are fixed by `random_state`; `profile` (n_series, period) is what its cycle may begin at. Where
     `config.scale_windows` is None, the scaling with the lower validation error is chosen; without a linear path there
-    is nothing to compare, and windows are scaled. Where `progress` has no time left for another candidate, the first
-    is taken.
+    is nothing to compare, and windows are scaled. `share` is `initialise`'s. Where `progress` has no time left for
+    another candidate, the first is taken.
     """
     progress = Progress() if progress is None else progress
     scalings = [config.scale_windows]
@@ -102,7 +124,7 @@ def initialised_network(
         with seeded(random_state):
             network = SimbaForecaster(replace(config, scale_windows=scaling))
         network = network.to(train.device).eval()
-        candidates.append((initialise(network, train, validation, profile), network))
+        candidates.append((initialise(network, train, validation, profile, share), network))
         if progress.lacks(progress.elapsed - begun):
             break
     return min(candidates, key=lambda pair: pair[0])[1]
@@ -119,9 +141,15 @@ def reinitialised_network(network: SimbaForecaster, random_state: int) -> SimbaF
 
 @torch.no_grad()
 def initialise(
-    network: SimbaForecaster, train: Windows, validation: Windows | None, profile: Tensor | None = None
+    network: SimbaForecaster,
+    train: Windows,
+    validation: Windows | None,
+    profile: Tensor | None = None,
+    share: float | None = None,
 ) -> float:
     """Set the linear paths, and the cycle where its `profile` (n_series, period) helps, in place.
+
+    `share` is how much of the profile is taken away where that is known; if None, validation chooses all or nothing.
 
     Only windows without a row to forecast that was filled in count; where there is none, the linear path begins at the
     window mean or at the last value, whichever agrees better with the rows that were observed.
@@ -130,32 +158,40 @@ def initialise(
     network without a linear path.
     """
     if network.cycle is not None and profile is not None:
-        network.cycle.begin_at(profile)
+        network.cycle.begin_at(profile, 1.0 if share is None else share)
     if network.linear is None:
         return float("nan")
     config, observed = network.config, train.without_filled
     if observed is None:
         return _initialise_at_anchor(network, network.linear.weight, train if validation is None else validation)
     train, validation = observed, None if validation is None else validation.without_filled
-    naive = naive_errors(train if validation is None else validation, most=MOST_WINDOWS)
-    if config.linear_per_series:  # series without windows are among the weights
-        naive = pad(naive, (0, config.n_series - len(naive)), value=math.nan)
-    found = _solve(network, train, validation, naive)
-    if network.cycle is not None and profile is not None:
+    scored = train if validation is None else validation
+    if config.linear_per_series:
+        naive = per_series_naive_errors(config, scored)
+    else:
+        naive = naive_errors(scored, most=MOST_WINDOWS)
+    found = solve(network, train, validation, naive)
+    if network.cycle is not None and profile is not None and share is None:
         network.cycle.begin_at(None)
-        without = _solve(network, train, validation, naive)
+        without = solve(network, train, validation, naive)
         if without.error < found.error:
             found = without
         else:
             network.cycle.begin_at(profile)
     network.linear.weight.copy_(found.weight)
-    if network.linear.per_series is not None and found.per_series is not None:
-        network.linear.per_series.copy_(found.per_series)
+    if network.linear.per_series is not None:
+        network.linear.per_series.copy_(found.added)
     if network.cross_series is None:
         return found.error
-    error, weight = _solve_cross_series(network, network.cross_series, train, validation, naive)
+    error, weight = solve_cross_series(network, train, validation, naive)
     network.cross_series.weight.copy_(weight)
     return error
+
+
+def per_series_naive_errors(config: ModelConfig, windows: Windows, most: int = MOST_WINDOWS) -> Tensor:
+    """The naive errors of all series that have weights, (n_series,), NaN for those without windows."""
+    naive = naive_errors(windows, most=most)
+    return pad(naive, (0, config.n_series - len(naive)), value=math.nan)
 
 
 def _initialise_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Windows) -> float:
@@ -170,12 +206,14 @@ def _initialise_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Win
     return min(errors)
 
 
-def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None, naive: Tensor) -> _Solution:
+def solve(
+    network: SimbaForecaster, train: Windows, validation: Windows | None, naive: Tensor, sample: Sample = ALL
+) -> Solution:
     """The linear path with the least validation error: the mean of those that read a window's whole, its last half, ...
 
     The validation windows choose how many, for the common path and for the per-series ones. Such a mean fits the
     training windows less well than the path that reads them whole, but where a series has changed since, each part errs
-    in a different way.
+    in a different way. With a `sample` the weights are those of some of the steps ahead, from some of the windows.
     """
     config, lookback = network.config, network.config.lookback
     # A ridge shrinks all weights alike, so the inputs carry what is expected of theirs.
@@ -183,21 +221,21 @@ def _solve(network: SimbaForecaster, train: Windows, validation: Windows | None,
     parts = (
         torch.arange(config.n_series) if config.linear_per_series else torch.zeros(train.n_series, dtype=torch.int64)
     )
-    moments = _linear_moments(network, train, parts, normalised=True).scaled(expected)
+    moments = linear_moments(network, train, parts, normalised=True, sample=sample).scaled(expected)
     scored = parts if config.linear_per_series else _scored_series(config, len(naive))
-    scoring = _Scoring(
-        _linear_moments(network, train if validation is None else validation, scored, normalised=False),
+    scoring = Scoring(
+        linear_moments(network, train if validation is None else validation, scored, False, sample),
         naive if config.linear_per_series else naive[scored >= 0],
     ).scaled(expected)
     ridges, ends = (RIDGES, PARTS) if validation is not None else ((RIDGE_UNVALIDATED,), 1)
     unread = [lookback - (lookback >> i) for i in range(ends) if i == 0 or lookback >> i > 1]
-    solved = [_solve_part(config, moments.since(n), scoring.since(n), len(train), ridges) for n in unread]
+    solved = [_solve_part(config, moments.since(n), scoring.since(n), len(train), ridges, sample) for n in unread]
     error, weight = _best_mean([common for common, _ in solved], scoring.first(lookback))
     if not config.linear_per_series:
-        return _Solution(error, weight * expected, None)
+        return Solution(error, weight * expected, weight.new_zeros(0, *weight.shape))
     error, each = _best_mean([weights for _, weights in solved if weights is not None], scoring)
     added = each - _with_window_mean(weight, config)
-    return _Solution(error, weight * expected[:lookback], added * expected)
+    return Solution(error, weight * expected[:lookback], added * expected)
 
 
 def _scored_series(config: ModelConfig, n_series: int) -> Tensor:
@@ -217,7 +255,7 @@ def _expected_weights(config: ModelConfig, decay: float, device: torch.device) -
     return pad(lag**-decay, (0, int(config.linear_window_mean)), value=1.0).unsqueeze(1)
 
 
-def _best_mean(paths: list[Tensor], scoring: _Scoring) -> tuple[float, Tensor]:
+def _best_mean(paths: list[Tensor], scoring: Scoring) -> tuple[float, Tensor]:
     """The least error by `scoring` of the mean of the first path, the first two, ..., and that mean.
 
     Each path reads the last of the inputs that the first one reads.
@@ -233,7 +271,12 @@ def _best_mean(paths: list[Tensor], scoring: _Scoring) -> tuple[float, Tensor]:
 
 
 def _solve_part(
-    config: ModelConfig, moments: Moments, scoring: _Scoring, n_windows: int, ridges: Sequence[float]
+    config: ModelConfig,
+    moments: Moments,
+    scoring: Scoring,
+    n_windows: int,
+    ridges: Sequence[float],
+    sample: Sample,
 ) -> tuple[Tensor, Tensor | None]:
     """The common path and the per-series ones, from the moments of what they read.
 
@@ -261,7 +304,7 @@ def _solve_part(
         return weight, weight + added
     anchor = _with_window_mean(weight, config)
     _, reading_mean = _ridge_regression(moments, scoring, anchor, ridges)
-    share = _window_mean_share(config, weight.device)
+    share = _window_mean_share(config, weight.device)[sample.steps]
     return weight, anchor + (1 - share) * _with_window_mean(added, config) + share * reading_mean
 
 
@@ -278,7 +321,7 @@ def _with_window_mean(weight: Tensor, config: ModelConfig) -> Tensor:
 
 
 def _ridge_regression(
-    moments: Moments, scoring: _Scoring, anchor: Tensor, ridges: Sequence[float]
+    moments: Moments, scoring: Scoring, anchor: Tensor, ridges: Sequence[float]
 ) -> tuple[float, Tensor]:
     """Least squares shrunk towards `anchor`, with the ridge that errs least by `scoring`.
 
@@ -321,40 +364,61 @@ def _gains(scoring: Moments, anchor: Tensor, vectors: Tensor, target: Tensor, sh
     return torch.cat(gains)
 
 
-def _solve_cross_series(
-    network: SimbaForecaster, path: CrossSeriesPath, train: Windows, validation: Windows | None, naive: Tensor
+def solve_cross_series(
+    network: SimbaForecaster, train: Windows, validation: Windows | None, naive: Tensor
 ) -> tuple[float, Tensor]:
-    """The error, and the weights (n_series, inputs, horizon) of what all series say about what is left of each.
+    """The error, and the weights (n_series, inputs, horizon) of what all series say about what is left of each."""
+    moments = cross_series_moments(network, network.linear, train)
+    scored = moments if validation is None else cross_series_moments(network, network.linear, validation)
+    ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
+    return cross_series_weights(moments, Scoring(scored, naive), ridges)
 
-    That is what the linear path leaves, in the scale of the data. The inputs are brought to one scale, so that the
-    ridge treats them alike. They depend on the time index alone: series whose windows are aligned share their moments.
-    """
-    config = network.config
-    shape = config.n_series, path.n_inputs, config.horizon
-    aligned = train.aligned and (validation is None or validation.aligned)
-    most = None if aligned else MOST_PER_SERIES_WINDOWS
 
-    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        seen = network.normalised(batch)
-        left = seen.normalise(batch.future)
-        if network.linear is not None:
-            left = left - network.linear(seen.past, seen.series, seen.window_mean)
-        return network.cross_series_inputs(batch), left * seen.stats.std, batch.series
-
-    moments = moments_of_batches(train, most, shape, read, aligned)
-    scored = moments if validation is None else moments_of_batches(validation, most, shape, read, aligned)
+def cross_series_weights(moments: Moments, scoring: Scoring, ridges: Sequence[float]) -> tuple[float, Tensor]:
+    """The error by `scoring`, and the weights, of a ridge that treats all inputs alike, at whatever scale they are."""
     scale = moments.xx.sum(0).diagonal().sqrt()
     scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
-    moments, scoring = moments.scaled(1 / scale), _Scoring(scored.scaled(1 / scale), naive)
-    ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
+    moments, scoring = moments.scaled(1 / scale), scoring.scaled(1 / scale)
     error, weight = _ridge_regression(moments, scoring, torch.zeros_like(moments.xy), ridges)
     return error, weight / scale
 
 
-def _linear_moments(network: SimbaForecaster, windows: Windows, parts: Tensor, normalised: bool) -> Moments:
+def cross_series_moments(
+    network: SimbaForecaster, linear: LinearPath | None, windows: Windows, sample: Sample = ALL
+) -> Moments:
+    """Moments of what all series did, and of what the path `linear` leaves of each, in the scale of the data.
+
+    The inputs depend on the time index alone: series whose windows are aligned share their moments.
+    """
+    config = network.config
+    if network.cross_series is None:
+        raise ValueError("`network` must have a cross-series path.")
+    shape = config.n_series, network.cross_series.n_inputs, sample.size(config.horizon)
+
+    def left_of(batch: Batch) -> Tensor:
+        seen = network.normalised(batch, cross_series=False)
+        left = seen.normalise(batch.future)[:, sample.steps]
+        if linear is not None:
+            left = left - linear(seen.past, seen.series, seen.window_mean)
+        return left * seen.stats.std
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        return network.cross_series_inputs(batch), left_of(batch), batch.series
+
+    if windows.aligned:
+        n_series, inputs, horizon = shape
+        most = max(1, int(MOST_PRODUCTS / (inputs * (inputs + n_series * horizon))))
+        return moments_of_origins(windows, min(most, sample.most), shape, network.cross_series_inputs, left_of)
+    return moments_of_batches(windows, min(MOST_PER_SERIES_WINDOWS, sample.most), shape, read)
+
+
+def linear_moments(
+    network: SimbaForecaster, windows: Windows, parts: Tensor, normalised: bool, sample: Sample = ALL
+) -> Moments:
     """Moments of what the linear path reads and is to forecast, over each window's scale or in the data's.
 
-    `parts` (n_series,) says which series' moments are added up, -1 for a series that is left out.
+    `parts` (n_series,) says which series' moments are added up, -1 for a series that is left out. Where windows are
+    read one by one, `sample` says how many at most.
     """
     config = network.config
     part_of = parts.to(windows.device)
@@ -366,18 +430,21 @@ def _linear_moments(network: SimbaForecaster, windows: Windows, parts: Tensor, n
             x = network.linear.per_series_inputs(x, seen.window_mean)
         if not normalised:
             x, y = x * seen.stats.std, y * seen.stats.std
-        return x, y, part_of[batch.series]
+        return x, y[:, steps], part_of[batch.series]
 
     n_parts, inputs, most = int(parts.max()) + 1, config.lookback, MOST_WINDOWS
+    steps = sample.steps
     if config.linear_per_series:
         most = MOST_PER_SERIES_WINDOWS
         inputs += config.linear_window_mean
+    most = min(most, sample.most)
     runs = None if config.scale_windows else windows.runs
     if runs and RUN * len(runs) + n_parts * (config.lookback + config.horizon) < min(len(windows), most):
         runs = [run._replace(values=_minus_profile(network, run)) for run in runs]
         of_run = parts[torch.tensor([run.series for run in runs])]
-        return moments_of_runs(runs, of_run, n_parts, config.lookback, config.horizon, config.linear_window_mean)
-    return moments_of_batches(windows, most, (n_parts, inputs, config.horizon), read)
+        shape = config.lookback, config.horizon, config.linear_window_mean
+        return moments_of_runs(runs, of_run, n_parts, *shape, steps)
+    return moments_of_batches(windows, most, (n_parts, inputs, sample.size(config.horizon)), read)
 
 
 def _minus_profile(network: SimbaForecaster, run: Run) -> Tensor:

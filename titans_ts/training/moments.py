@@ -64,15 +64,13 @@ def moments_of_batches(
     most: int | None,
     shape: tuple[int, int, int],
     read: Callable[[Batch], tuple[Tensor, Tensor, Tensor]],
-    same_inputs: bool = False,
 ) -> Moments:
     """The moments of what `read` finds in each batch: x (samples, inputs), y (samples, horizon), the part of each.
 
-    `shape` is parts, inputs and horizon; where there are over `most` windows, evenly spaced ones stand for them. Where
-    all parts have the `same_inputs`, x is read from the first part alone. What is of a part below 0 is left out.
+    `shape` is parts, inputs and horizon; where there are over `most` windows, evenly spaced ones stand for them. What
+    is of a part below 0 is left out.
     """
-    total = Moments.zero(*shape, windows.device, same_inputs)
-    lead = None
+    total = Moments.zero(*shape, windows.device)
     for batch in windows.batches(BATCH, most):
         x, y, part = read(batch)
         x, y = x.double(), y.double()
@@ -81,19 +79,48 @@ def moments_of_batches(
                 continue
             of_part = part == i
             a, b = x[of_part], y[of_part]
-            if not same_inputs:
-                total.xx[i] += a.mT @ a
-            elif lead in (None, i):
-                lead = i
-                total.xx[0] += a.mT @ a
+            total.xx[i] += a.mT @ a
             total.xy[i] += a.mT @ b
             total.yy[i] += b.square().sum()
             total.n[i] += b.numel()
     return total
 
 
+def moments_of_origins(
+    windows: Windows,
+    most: int,
+    shape: tuple[int, int, int],
+    read_past: Callable[[Batch], Tensor],
+    read_future: Callable[[Batch], Tensor],
+) -> Moments:
+    """The same of aligned windows, all series of which read the same.
+
+    `read_past` gives x (samples, inputs) of the first series' windows, and `read_future` y (samples, horizon) of those
+    of every series, one after the other; there are at most `most` origins, evenly spaced.
+    """
+    parts, inputs, horizon = shape
+    total = Moments.zero(parts, inputs, horizon, windows.device, same_inputs=True)
+    for batches in windows.by_origin(max(1, BATCH // windows.n_series), most):
+        x = read_past(batches[0]).double()
+        y = torch.cat([read_future(batch).double() for batch in batches], dim=1)
+        total.xx[0] += x.mT @ x
+        xy = (x.mT @ y).unflatten(1, (len(batches), horizon)).transpose(0, 1)
+        for batch, of_part, squares in zip(batches, xy, y.square().sum(0).view(-1, horizon).sum(1), strict=True):
+            part = int(batch.series[0])
+            total.xy[part] += of_part
+            total.yy[part] += squares
+            total.n[part] += len(x) * horizon
+    return total
+
+
 def moments_of_runs(
-    runs: list[Run], parts: Tensor, n_parts: int, lookback: int, horizon: int, window_mean: bool
+    runs: list[Run],
+    parts: Tensor,
+    n_parts: int,
+    lookback: int,
+    horizon: int,
+    window_mean: bool,
+    steps: slice = slice(None),
 ) -> Moments:
     """The moments of centred pasts and of futures minus the window mean, over all windows of `runs`.
 
@@ -105,16 +132,19 @@ def moments_of_runs(
         Their values (windows + lookback + horizon - 1,) in float64.
     parts : Tensor of int (runs,)
         The part, in [0, n_parts), that each run's windows belong to; runs of a part below 0 are left out.
+    steps : slice
+        The steps ahead whose moments are wanted.
     """
     device, size = runs[0].values.device, lookback + horizon
     read = _centring(lookback, horizon, device)
     inputs = lookback + window_mean
-    total = Moments.zero(n_parts, inputs, horizon, device)
+    ahead = read[lookback + 1 :][steps]
+    total = Moments.zero(n_parts, inputs, len(ahead), device)
     for part in parts[parts >= 0].unique().tolist():
         of_part = [runs[i] for i in (parts == part).nonzero()[:, 0].tolist()]
         shift = torch.cat([run.values for run in of_part]).mean()
         products, sums, count = _products([run.values - shift for run in of_part], size)
-        past, future = read[:inputs] @ products, read[lookback + 1 :]
+        past, future = read[:inputs] @ products, ahead
         xx, xy = past @ read[:inputs].mT, past @ future.mT
         if window_mean:  # the mean itself, not what it is off the shift
             xx[:, -1] += shift * (read[:inputs] @ sums)
@@ -123,7 +153,7 @@ def moments_of_runs(
             xy[-1] += shift * (future @ sums)
         total.xx[part], total.xy[part] = xx, xy
         total.yy[part] = ((future @ products) * future).sum()
-        total.n[part] = count * horizon
+        total.n[part] = count * len(ahead)
     return total
 
 

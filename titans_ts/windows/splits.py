@@ -118,6 +118,22 @@ def _fold(panel: Panel, ends: np.ndarray, test: np.ndarray, horizon: int, val_si
     return Fold(np.where(validated, ends - rows, ends), ends, test)
 
 
+def rolling_folds(fold: Fold, lookback: int, horizon: int) -> list[Fold]:
+    """Folds within the train and validation rows of another, the latest first, their last rows for a test.
+
+    These rows are cut into sixteenths: three of them validate, the three that follow test, and what was before trains,
+    the first ten and the first seven. A fold is left out where the typical series that validates has fewer train rows
+    than a lookback and two horizons.
+    """
+    rows, found = fold.validation, list[Fold]()
+    for part in (10, 7):
+        train, validation, test = (rows * (part + ahead) // 16 for ahead in (0, 3, 6))
+        whole = fold.validated & (train >= lookback + 2 * horizon) & (rows * 3 // 16 >= horizon)
+        if whole.mean() > 0.5:
+            found.append(Fold(train, validation, test))
+    return found
+
+
 def fold_windows(
     data: SeriesData[Tensor],
     fold: Fold,

@@ -180,6 +180,16 @@ class Windows:
         for index in torch.arange(0, len(self), stride, device=self.device).split(size):
             yield self.batch(index)
 
+    def by_origin(self, size: int, most: int) -> Iterator[list[Batch]]:
+        """A batch for each of the series, whose windows must be `aligned`, at the same `size` origins or fewer.
+
+        They are evenly spaced where there are over `most`, by an odd number of steps: not the same hours of every day.
+        """
+        n = int(self._count[0])
+        stride = -(-n // most)
+        for index in torch.arange(0, n, stride + (stride + 1) % 2, device=self.device).split(size):
+            yield [self.batch(index + begin) for begin in range(0, len(self), n)]
+
     def shuffled(self, size: int, generator: torch.Generator, most: int | None = None) -> Iterator[Batch]:
         """All windows, or `most` of them, in random order, `size` at a time and the last batch kept."""
         for index in torch.randperm(len(self), generator=generator)[:most].split(size):

@@ -5,19 +5,30 @@ from __future__ import annotations
 import csv
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from benchmark import long_term, rows
+from benchmark.estimator import Fit, errors
 from benchmark.table import LOOKBACKS, Table, Variant
 from record import RESULTS
-from titans_ts.datasets import Dataset
+from titans_ts import TitansForecaster
+from titans_ts.datasets import Dataset, load_dataset
+from titans_ts.datasets.registry import find_spec
+from titans_ts.fitted import FittedModel
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open() as file:
         return list(csv.DictReader(file))
+
+
+def fit_of(horizon: int, lookback: int) -> Fit:
+    return Fit(Variant.of_mixer("memory"), horizon, lookback, 0, ["i"], True, "cpu", 0)
 
 
 def test_every_row_asked_for_is_printed_and_in_the_csv(
@@ -125,21 +136,20 @@ def test_column_ii_drops_the_last_partial_batch_of_windows(
 
 
 @pytest.mark.parametrize("name", ["etth1", "etth2", "ettm1", "ettm2", "weather"])
-def test_the_rows_of_the_committed_tables_are_held(name: str) -> None:
-    """Else `make tables` would measure them again: write the new hashes where the networks are the same."""
+def test_the_closed_forms_of_the_committed_tables_are_held(name: str) -> None:
+    """Else `make tables` would measure them again."""
     table = Table.read(Path(long_term.__file__).with_name(f"{name}.toml"))
-    held = rows.held(RESULTS / f"{name}.csv")
-    mixer = Variant.of_mixer("memory")
-    n_series = 21 if name == "weather" else 7
-    for (column, lookback), horizon, seed in product(LOOKBACKS.items(), table.horizons, table.seeds):
-        configs = table.configs(horizon, lookback, n_series, mixer, seed)
-        config = long_term.Run(mixer, *configs, [column], False, 0).row(table.dataset)["config"]
-        assert rows.Key("titans", column, lookback, horizon, seed, config) in held
+    held = {(*key[:4], key.config) for key in rows.held(RESULTS / f"{name}.csv")}
+    spec = find_spec(table.dataset)
+    ends = spec.split
+    for (column, lookback), horizon in product(LOOKBACKS.items(), table.horizons):
+        config = fit_of(horizon, lookback).row(table.dataset, ends[1] - ends[0])["config"]
+        assert ("closed-form", column, lookback, horizon, config) in held
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "mse", "mae"), [("etth1", 0.3624, 0.3858), ("etth2", 0.2856, 0.3401)])
-def test_the_closed_form_of_the_committed_tables_has_its_known_error(
+@pytest.mark.parametrize(("name", "mse", "mae"), [("network_etth1", 0.3624, 0.3858), ("network_etth2", 0.2856, 0.3401)])
+def test_the_closed_form_of_the_committed_networks_has_its_known_error(
     name: str, mse: float, mae: float, data_folder: Path, tmp_path: Path
 ) -> None:
     table = Path(long_term.__file__).with_name(f"{name}.toml")
@@ -148,3 +158,87 @@ def test_the_closed_form_of_the_committed_tables_has_its_known_error(
     _, row = rows_of(tmp_path / f"{name}.csv")
     assert float(row["mse"]) == pytest.approx(mse, abs=5e-5)
     assert float(row["mae"]) == pytest.approx(mae, abs=5e-5)
+
+
+# The estimator as it comes
+
+
+def by_hand(model: TitansForecaster, data: Dataset, every: int = 1) -> tuple[float, float]:
+    """MSE and MAE in the space of the data set's scaler, of forecasts from the rows before each origin of test."""
+    horizon, test = model.horizon_, data.split.test
+    frame = data.frame.set_axis(pd.date_range(data.frame.index[0], periods=len(data.frame), freq=data.freq))
+    errors = []
+    for origin in range(test.start, test.stop - horizon + 1, every):
+        forecast = model.predict(df=frame.iloc[origin - model.lookback_ : origin])
+        truth = frame.iloc[origin : origin + horizon]
+        errors.append((forecast.to_numpy() - truth.to_numpy()) / data.scaler.scale_)
+    return float(np.square(errors).mean()), float(np.abs(errors).mean())
+
+
+@pytest.fixture
+def default_table(tmp_path: Path) -> Path:
+    path = tmp_path / "default.toml"
+    path.write_text('dataset = "ETTh1"\nhorizons = [48]\nseeds = [0]\n')
+    return path
+
+
+def test_a_row_of_the_estimator_has_the_errors_of_its_forecasts(
+    small: Dataset, default_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
+    long_term.main([str(default_table), "--out", str(tmp_path), "--device", "cpu", "--closed-form"])
+    naive, row = rows_of(tmp_path / "default.csv")
+    assert [naive["model"], row["model"]] == ["seasonal-naive", "closed-form"]
+    given = dict(horizon=48, lookback=96, val_size=200, max_epochs=0, random_state=0, device="cpu", verbose=0)
+    model = TitansForecaster(**given).fit(small.frame.iloc[:800])
+    assert len(model.summary()) > 0
+    mse, mae = by_hand(model, small)
+    assert float(row["mse"]) == pytest.approx(mse, rel=1e-5)  # float32, and the CSV's digits
+    assert float(row["mae"]) == pytest.approx(mae, rel=1e-5)
+    assert float(row["mse"]) < float(naive["mse"])
+
+
+def test_the_estimator_as_it_comes_is_trained_and_its_mixers_are_measured_beside_it(
+    small: Dataset, default_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
+    trained = []
+
+    def fitted(self: Fit, data: Dataset, **parameters: Any) -> tuple[FittedModel, float]:
+        trained.append((self.forecaster(200).mixer, parameters))
+        return fit(self, data, max_epochs=0), 1.0
+
+    def fit(self: Fit, data: Dataset, **parameters: Any) -> FittedModel:
+        return self.forecaster(200, **parameters).fit(data.frame.iloc[:800]).fitted_
+
+    monkeypatch.setattr(Fit, "fitted", fitted)
+    call = [str(default_table), "--out", str(tmp_path), "--device", "cpu", "--columns", "i", "ii", "--verbose", "0"]
+    long_term.main([*call, "--mixers", "memory", "none"])
+    assert trained == [("memory", {"max_epochs": 0}), ("memory", {}), ("none", {})]
+    found = rows_of(tmp_path / "default.csv")
+    assert [(row["model"], row["column"]) for row in found] == [
+        *[("seasonal-naive", "i"), ("closed-form", "i"), ("seasonal-naive", "ii"), ("closed-form", "ii")],
+        *[("titans", "i"), ("titans", "ii"), ("simba-none", "i"), ("simba-none", "ii")],
+    ]
+    assert len({row["config"] for row in found}) == 2
+    long_term.main([*call, "--mixers", "memory", "none"])
+    assert len(rows_of(tmp_path / "default.csv")) == 8
+
+
+@pytest.mark.data
+def test_the_estimator_on_etth1_has_the_errors_of_its_row(data_folder: Path) -> None:
+    data = load_dataset("ETTh1", root=data_folder)
+    given = dict(horizon=96, lookback=96, val_size=2880, max_epochs=0, random_state=0, device="cpu", verbose=0)
+    model = TitansForecaster(**given).fit(data.frame.iloc[:11520])
+    every = 24
+    mse, mae = by_hand(model, data, every)
+    fitted, _ = fit_of(96, 96).fitted(data, max_epochs=0)
+    row = next(
+        row
+        for row in reversed(rows_of(RESULTS / "etth1.csv"))
+        if (row["model"], row["column"], row["horizon"]) == ("closed-form", "i", "96")
+    )
+    assert (float(row["mse"]), float(row["mae"])) == pytest.approx(errors(fitted, data), rel=1e-4)
+    same = TitansForecaster(**given).set_params(outliers="keep").fit(data.frame.iloc[:11520])
+    assert by_hand(same, data, every) == pytest.approx((mse, mae), rel=1e-6), "ETTh1 has no outliers"
+    assert torch.equal(model.network_.linear.weight, fitted.network.linear.weight)

@@ -15,7 +15,8 @@ MEMORY = Variant.of_mixer("memory")
 @pytest.mark.parametrize(
     ("table", "variants"),
     [
-        ("etth1", "ablation"),
+        ("network_etth1", "ablation"),
+        ("network_etth2", "ablation"),
         ("plain_etth1", "ablation_plain"),
         ("plain_etth2", "ablation_plain"),
         ("plain_etth1", "settings_plain"),
@@ -76,6 +77,13 @@ def test_an_unknown_or_missing_key_is_named(table: Path, old: str, new: str, wor
 
 @pytest.mark.parametrize("name", ["etth1", "etth2", "ettm1", "ettm2", "weather"])
 def test_the_committed_tables_are_valid(name: str) -> None:
+    read = Table.read(FOLDER / f"{name}.toml")
+    assert read.horizons == (96, 192, 336, 720)
+    assert read.model == read.train == read.lookback == read.horizon == {}, "the estimator as it comes"
+
+
+@pytest.mark.parametrize("name", ["electricity", "traffic", "network_etth1", "network_etth2"])
+def test_the_committed_networks_are_valid(name: str) -> None:
     read = Table.read(FOLDER / f"{name}.toml")
     for horizon in read.horizons:
         config, _ = read.configs(horizon, 96, 7, MEMORY, 0)
