@@ -12,7 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from .statistical.model import METHODS, READINGS, StatisticalModel, last_rows
+from .model import ModelConfig
+from .statistical.model import METHODS, READINGS, StatisticalModel
 from .tables.panel import Panel
 from .tables.series_data import SeriesData
 from .training.choices import Choice
@@ -25,8 +26,9 @@ MOST_ORIGINS = 4  # of each series that do
 MOST_ENTRIES = 2**22  # of the errors of all weights that are held at once
 PARTS = 4  # a weight tried is a number of so many parts
 BOTH = "both"  # readings, averaged
+MOSTLY = 0.5  # share of series that must be positive for logarithms to be tried
 MARGIN = 0.02  # by which one reading alone must be better than the mean of both
-NEAR = 0.01  # of the least error, within which weights count as good as the best
+NEAR = 0.005  # of the least error, within which weights count as good as the best
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +45,43 @@ class Combination:
     model: StatisticalModel
     weights: np.ndarray
 
+    def forecast(self, network: np.ndarray, data: SeriesData[np.ndarray]) -> np.ndarray:
+        """The mean of the network's forecasts (n_series, steps) with those after the last rows of the same series."""
+        found = self.model.forecast(data, network.shape[1])[:, :, :, 0].mean(0)
+        combined: np.ndarray = self.weights[0] * network + np.tensordot(self.weights[1:], found, 1)
+        return combined
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Statistical forecasts of validation rows, beside which a network's can be weighed.
+
+    Parameters
+    ----------
+    panel : Panel
+        All rows of the series that choose.
+    series : ndarray of int, shape (n_series,)
+        Their numbers among those fitted.
+    known : ndarray of int, shape (n_series,)
+        Rows that were trained on.
+    origins : ndarray of int, shape (n_series, origins)
+        Rows seen by each forecast.
+    forecasts : dict
+        By reading, the forecasts of each method: (methods, n_series, origins, horizon).
+    fitted : StatisticalModel
+        The same, fitted to all rows of all series.
+    """
+
+    panel: Panel
+    series: np.ndarray
+    known: np.ndarray
+    origins: np.ndarray
+    forecasts: dict[str, np.ndarray]
+    fitted: StatisticalModel
+
     @classmethod
-    def fit(
-        cls,
-        panel: Panel,
-        fold: Fold,
-        horizon: int,
-        periods: tuple[int, ...],
-        network: Callable[[Panel, np.ndarray], np.ndarray],
-    ) -> tuple[Combination | None, tuple[Choice, ...]]:
-        """Choose the weights by the validation rows, then fit the statistical model to all rows.
+    def fit(cls, panel: Panel, fold: Fold, horizon: int, periods: tuple[int, ...]) -> Candidates:
+        """Fit the statistical methods to the train rows and to all rows.
 
         Parameters
         ----------
@@ -62,67 +91,69 @@ class Combination:
         horizon : int
         periods : tuple of int
             Of the seasons, each a multiple of the one before; empty for none.
-        network : callable
-            From a panel, and the number of each of its series among those fitted, to the network's forecasts
-            (n_series, horizon).
-
-        Returns
-        -------
-        Combination or None
-            None where the network is best alone.
-        tuple of Choice
-            What was tried.
         """
         data = panel.data
-        readings = READINGS if (np.minimum.reduceat(data.values, data.offsets) > 0).mean() >= 0.5 else READINGS[:1]
-        validated = np.flatnonzero(fold.validation - fold.train >= horizon)
-        weights, choices = np.full(1 + len(METHODS), 1 / (1 + len(METHODS))), tuple[Choice, ...]()
-        if len(validated):
-            some = validated[:: -(-len(validated) // MOST_SERIES)]
-            held_back = _HeldBack.of(panel, fold, some, horizon)
-            forecasts = held_back.forecasts(periods, readings, network)
-            if len(forecasts) > 1:
-                forecasts[BOTH] = (forecasts[READINGS[0]] + forecasts[READINGS[1]]) / 2
-            reading, weights, choices = _choose(forecasts, held_back)
-            readings = readings if reading == BOTH else (reading,)
-        if weights[0] == 1:
-            return None, choices
-        model = StatisticalModel.fit(data, data.lengths, horizon, periods, readings)
-        return cls(model, weights), choices
-
-    def forecast(self, network: np.ndarray, data: SeriesData[np.ndarray]) -> np.ndarray:
-        """The mean of the network's forecasts (n_series, steps) with those after the last rows of the same series."""
-        found = self.model.forecast(data, network.shape[1])[:, :, :, 0].mean(0)
-        combined: np.ndarray = self.weights[0] * network + np.tensordot(self.weights[1:], found, 1)
-        return combined
-
-
-@dataclass(frozen=True, eq=False)
-class _HeldBack:
-    """Validation rows to be forecast, of some of the series, from one origin or several."""
-
-    panel: Panel
-    series: np.ndarray  # (n_series,) their numbers among those fitted
-    known: np.ndarray  # (n_series,)
-    origins: np.ndarray  # (n_series, origins)
-    horizon: int
-
-    @classmethod
-    def of(cls, panel: Panel, fold: Fold, series: np.ndarray, horizon: int) -> _HeldBack:
-        known, spare = fold.train[series], fold.validation[series] - fold.train[series] - horizon
+        positive = np.minimum.reduceat(data.values, data.offsets) > 0
+        readings = READINGS if positive.mean() >= MOSTLY else READINGS[:1]
+        fitted = StatisticalModel.fit(data, data.lengths, horizon, periods, readings)
+        series = np.flatnonzero(fold.validation - fold.train >= horizon)
+        series = series[:: -(-max(len(series), 1) // MOST_SERIES)]
+        panel, known = panel.take(series), fold.train[series]
+        if not len(series):
+            return cls(panel, series, known, known[:, None], {}, fitted)
+        spare = fold.validation[series] - known - horizon
         n_origins = min(MOST_ORIGINS, 1 + int(spare.max()))
         share = np.linspace(0, 1, n_origins) if n_origins > 1 else np.zeros(1)
-        return cls(panel.take(series), series, known, known[:, None] + (spare[:, None] * share).astype(int), horizon)
+        origins = known[:, None] + (spare[:, None] * share).astype(int)
+        model = StatisticalModel.fit(panel.data, known, horizon, periods, readings)
+        found = model.forecast(panel.data, horizon, known, origins)
+        forecasts = dict(zip(readings, found, strict=True))
+        if len(forecasts) > 1:
+            forecasts[BOTH] = found.mean(0)
+        return cls(panel, series, known, origins, forecasts, fitted)
 
-    @property
-    def future(self) -> tuple[np.ndarray, np.ndarray]:
+    def choose(
+        self, network: Callable[[Panel, np.ndarray], np.ndarray]
+    ) -> tuple[Combination | None, tuple[Choice, ...]]:
+        """The combination with a network, None where that is best alone, and what was tried.
+
+        `network` forecasts the steps of the horizon, (n_series, horizon), after the rows of a panel, whose series have
+        the numbers given among those fitted.
+        """
+        even = np.full(1 + len(METHODS), 1 / (1 + len(METHODS)))
+        future, observed, scale = *self._future(), self._scale()
+        if not (observed.any(-1) & (scale > 0)[:, None]).any():
+            return Combination(self.fitted, even), ()
+        of_network = np.stack([network(self.panel.head(rows), self.series) for rows in self.origins.T], axis=1)
+        grid, errors = combinations(1 + len(METHODS)), {}
+        for reading, found in self.forecasts.items():
+            errors[reading] = scaled_errors(np.concatenate([of_network[None], found]), future, observed, scale, grid)
+        least = {reading: float(error.mean(1).min()) for reading, error in errors.items()}
+        reading = min(least, key=lambda name: least[name])
+        if BOTH in least and least[BOTH] <= (1 + MARGIN) * least[reading]:
+            reading = BOTH
+        weights = best_weights(errors[reading], grid)
+        names = ("network", *METHODS)
+        shares = {name: float(errors[reading][grid[:, i] == 1].mean()) for i, name in enumerate(names)}
+        chosen = ", ".join(f"{w:.0%} {name}" for name, w in zip(names, weights, strict=True) if w > 0)
+        members = np.concatenate([of_network[None], self.forecasts[reading]])
+        shares[chosen.removeprefix("100% ")] = float(
+            scaled_errors(members, future, observed, scale, weights[None]).mean()
+        )
+        choices = [Choice("combination", chosen.removeprefix("100% "), shares)]
+        if len(least) > 1:
+            choices.insert(0, Choice("statistical methods read", reading, least))
+        if weights[0] == 1:
+            return None, tuple(choices)
+        return Combination(self.fitted.take(READINGS if reading == BOTH else (reading,)), weights), tuple(choices)
+
+    def _future(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows to be forecast, and which were observed, each (n_series, origins, horizon)."""
-        data = self.panel.data
-        rows = (data.offsets[:, None] + self.origins)[..., None] + np.arange(self.horizon)
+        data, horizon = self.panel.data, next((found.shape[-1] for found in self.forecasts.values()), 0)
+        rows = (data.offsets[:, None] + self.origins)[..., None] + np.arange(horizon)
         return data.values[rows], np.ones(rows.shape, dtype=bool) if data.observed is None else data.observed[rows]
 
-    @property
-    def scale(self) -> np.ndarray:
+    def _scale(self) -> np.ndarray:
         """The mean absolute change of the known rows of each series, (n_series,)."""
         data, row = self.panel.data, self.panel.data.row_in_series
         change = np.abs(np.diff(data.values, prepend=data.values[:1]))
@@ -131,41 +162,10 @@ class _HeldBack:
         scale: np.ndarray = total / np.maximum(self.known - 1, 1)
         return scale
 
-    def forecasts(
-        self, periods: tuple[int, ...], readings: tuple[str, ...], network: Callable[[Panel, np.ndarray], np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """By reading, those of the network and each method: (1 + methods, n_series, origins, horizon)."""
-        data = self.panel.data
-        model = StatisticalModel.fit(data, self.known, self.horizon, periods, readings)
-        found = model.forecast(data, self.horizon, self.known, self.origins)
-        of_network = [network(self.panel.head(origin), self.series) for origin in self.origins.T]
-        stacked = np.stack(of_network, axis=1)[None]
-        return {reading: np.concatenate([stacked, part]) for reading, part in zip(readings, found, strict=True)}
 
-
-def _choose(forecasts: dict[str, np.ndarray], held_back: _HeldBack) -> tuple[str, np.ndarray, tuple[Choice, ...]]:
-    """The reading, the weights, and what each would have been worth."""
-    grid = combinations(1 + len(METHODS))
-    future, observed = held_back.future
-    errors = {
-        reading: scaled_errors(found, future, observed, held_back.scale, grid) for reading, found in forecasts.items()
-    }
-    least = {reading: float(error.mean(1).min()) if error.size else 0.0 for reading, error in errors.items()}
-    reading = min(least, key=lambda name: least[name])
-    if BOTH in least and least[BOTH] <= (1 + MARGIN) * least[reading]:
-        reading = BOTH
-    weights = best_weights(errors[reading], grid)
-    if not errors[reading].size:
-        return reading, weights, ()
-    alone = {name: float(errors[reading][grid[:, i] == 1].mean()) for i, name in enumerate(("network", *METHODS))}
-    chosen = ", ".join(f"{100 * w:.0f} % {name}" for name, w in zip(("network", *METHODS), weights, strict=True))
-    alone[chosen] = float(
-        scaled_errors(forecasts[reading], future, observed, held_back.scale, weights[None]).mean()
-    )
-    choices = [Choice("combination", chosen, alone)]
-    if len(least) > 1:
-        choices.insert(0, Choice("reading", reading, least))
-    return reading, weights, tuple(choices)
+def is_combined(data: SeriesData[np.ndarray], config: ModelConfig) -> bool:
+    """Whether the series are few rows, and the forecasts points."""
+    return bool(np.median(data.lengths) <= MOST_TYPICAL_ROWS) and config.n_outputs == 1
 
 
 def combinations(members: int) -> np.ndarray:

@@ -59,9 +59,17 @@ def defaults_for(calendar: Calendar) -> Defaults:
     return _multiple(BY_ALIAS[alias], int(multiple or 1))
 
 
+def periods_of(calendar: Calendar, cycle: int) -> tuple[int, ...]:
+    """The seasons of statistical forecasts: that of `cycle` steps and, where it is a day, the week."""
+    if cycle < 2:
+        return ()
+    step = None if isinstance(calendar.freq, int) else _seconds(calendar)
+    return (cycle, 7 * cycle) if step is not None and step * cycle == DAY else (cycle,)
+
+
 def shorten(defaults: Defaults, lengths: np.ndarray) -> Defaults:
-    """The defaults cut to a third of the shortest series; those under a tenth of the longest do not count."""
-    third = max(1, int(lengths[10 * lengths >= lengths.max()].min()) // 3)
+    """The defaults cut to a third of a typical series, the median one; shorter ones are padded."""
+    third = max(1, int(np.median(lengths)) // 3)
     return defaults._replace(lookback=min(defaults.lookback, third), horizon=min(defaults.horizon, third))
 
 

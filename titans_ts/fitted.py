@@ -10,10 +10,12 @@ import numpy as np
 import torch
 
 from .bounds import Bounds
+from .combination import Candidates, Combination, is_combined
 from .devices import isolated
 from .model import ModelConfig, SimbaForecaster
 from .predict import recent_rows, recursive_forecast
 from .progress import Progress
+from .statistical.model import MOST_ROWS
 from .tables.panel import Panel
 from .training.choices import Choice
 from .training.closed_form import initialised_network
@@ -32,6 +34,32 @@ from .windows.windows import on_device
 NO_BOUNDS = Bounds()
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """What a fit does beside the network's own configuration.
+
+    Parameters
+    ----------
+    train_config : callable
+        From the number of train windows to the TrainConfig.
+    device : torch.device
+    bounds : Bounds
+    probe : Probe, optional
+        As `fit_network` takes it.
+    chooses_path : bool
+        Replace the configuration's linear path by what `path_choice` finds best.
+    periods : tuple of int, optional
+        Of the seasons of statistical forecasts, with which the network's are combined; None for the network alone.
+    """
+
+    train_config: Callable[[int], TrainConfig]
+    device: torch.device
+    bounds: Bounds = NO_BOUNDS
+    probe: Probe | None = None
+    chooses_path: bool = False
+    periods: tuple[int, ...] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class FittedModel:
     """A trained network and what its forecasts begin from.
@@ -48,7 +76,9 @@ class FittedModel:
     bounds : Bounds
         What forecasts keep to.
     choices : tuple of Choice
-        What the fit chose from the data, in order.
+        What was chosen from the data, and by how much.
+    combination : Combination, optional
+        What the network's forecasts are averaged with.
     """
 
     network: SimbaForecaster
@@ -57,6 +87,7 @@ class FittedModel:
     history: History
     bounds: Bounds = NO_BOUNDS
     choices: tuple[Choice, ...] = ()
+    combination: Combination | None = None
 
     @classmethod
     @isolated()
@@ -65,15 +96,11 @@ class FittedModel:
         panel: Panel,
         fold: Fold,
         config: ModelConfig,
-        train_config: Callable[[int], TrainConfig],
-        device: torch.device,
+        options: FitOptions,
         on_evaluation: Callable[[Evaluation], None] | None = None,
-        bounds: Bounds = NO_BOUNDS,
-        probe: Probe | None = None,
         progress: Progress | None = None,
-        chooses_path: bool = False,
     ) -> FittedModel:
-        """Scale the series, initialise the network in closed form and train it.
+        """Scale the series, initialise the network in closed form, train it, and combine it with simpler forecasts.
 
         Parameters
         ----------
@@ -82,16 +109,9 @@ class FittedModel:
         fold : Fold
             Which of them train and which validate.
         config : ModelConfig
-        train_config : callable
-            From the number of train windows to the TrainConfig.
-        device : torch.device
-        on_evaluation : callable, optional
-            As `fit_network` takes it.
-        bounds : Bounds
-        probe, progress : optional
+        options : FitOptions
+        on_evaluation, progress : optional
             As `fit_network` takes them.
-        chooses_path : bool
-            Replace the linear path of `config` by what `path_choice` finds best.
 
         Warns
         -----
@@ -99,35 +119,57 @@ class FittedModel:
             If the time limit had passed when the closed form was solved.
         """
         progress = Progress() if progress is None else progress
+        device, horizon = options.device, config.horizon
         scaler = Scaler.fit(panel.data, fold.train)
         scaled = scaler.transform_panel(panel)
         profile = None
         if config.cycle:
             profile = torch.from_numpy(seasonal_profiles(scaled, fold.train, config.cycle))
-        data, lookback = on_device(scaled, device), config.lookback
+        data = on_device(scaled, device)
         found = Resolved(config, None, ())
-        if chooses_path:
-            found = choose_path(config, scaled, data, fold)
-            config = found.config
-        cross_series = None
-        if config.linear_cross_series:
-            cross_series = CrossSeriesFeatures(data, lookback=lookback, n_series=panel.n_series)
-        windows = fold_windows(data, fold, lookback=lookback, horizon=config.horizon, cross_series=cross_series)
-        training = train_config(len(windows.train))
         with process_group(device, "fit") as ranks:
-            training = replace(training, random_state=ranks.broadcast(training.random_state))
             with progress.among(ranks.broadcast):
                 progress.begin("closed form")
                 begun = progress.elapsed
+                if options.chooses_path:
+                    found = choose_path(config, scaled, data, fold)
+                config = found.config
+                cross_series = None
+                if config.linear_cross_series:
+                    cross_series = CrossSeriesFeatures(data, lookback=config.lookback, n_series=panel.n_series)
+                windows = fold_windows(data, fold, lookback=config.lookback, horizon=horizon, cross_series=cross_series)
+                training = options.train_config(len(windows.train))
+                training = replace(training, random_state=ranks.broadcast(training.random_state))
                 network = initialised_network(
                     config, windows.train, windows.validation, profile, training.random_state, found.share, progress
                 )
                 if progress.lacks(0.0):
                     warnings.warn(_too_short(progress, begun), stacklevel=4)
+                candidates = None
+                if options.periods is not None and is_combined(panel.data, config) and not progress.lacks(0.0):
+                    progress.begin("statistical forecasts")
+                    candidates = Candidates.fit(panel, fold, horizon, options.periods)
             history = fit_network(
-                network, windows.train, windows.validation, training, on_evaluation, probe=probe, progress=progress
+                network,
+                windows.train,
+                windows.validation,
+                training,
+                on_evaluation,
+                probe=options.probe,
+                progress=progress,
             )
-        return cls(network, scaler, recent_rows(panel, network), history, bounds, found.choices)
+        combination, choices = None, found.choices
+        if candidates is not None:
+
+            def of_network(part: Panel, series: np.ndarray) -> np.ndarray:
+                return recursive_forecast(network, scaler, part, series, horizon)[..., 0]
+
+            combination, combined = candidates.choose(of_network)
+            choices += combined
+        rows = recent_rows(panel, network)
+        if combination is not None:
+            rows = np.maximum(rows, MOST_ROWS)
+        return cls(network, scaler, panel.tail(rows), history, options.bounds, choices, combination)
 
     def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.
@@ -148,7 +190,10 @@ class FittedModel:
         """
         panel = self.panel if panel is None else panel
         series = np.arange(self.panel.n_series) if series is None else series
-        return self.bounds.clip(recursive_forecast(self.network, self.scaler, panel, series, steps), panel)
+        forecast = recursive_forecast(self.network, self.scaler, panel, series, steps)
+        if self.combination is not None:
+            forecast[..., 0] = self.combination.forecast(forecast[..., 0], panel.data)
+        return self.bounds.clip(forecast, panel)
 
     def squared_errors(self, panel: Panel, series: np.ndarray) -> np.ndarray:
         """Squared errors of forecasting a panel's rows from the end of the rows fitted, over the training variance.

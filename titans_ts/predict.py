@@ -60,7 +60,7 @@ def recursive_forecast(
         series = series.copy()
         series[unseen] = len(network.cycle.profile) + np.arange(len(unseen))
         forward = partial(network, cycle=_with_profiles(network.cycle, profiles))
-    forecast = _forecast(network, forward, recent_rows(panel, network), scaler, series, steps)
+    forecast = _forecast(network, forward, panel.tail(recent_rows(panel, network)), scaler, series, steps)
     forecast[constant] = 0
     return scaler.inverse(forecast)
 
@@ -78,12 +78,12 @@ def _scaled_by_own_rows(scaler: Scaler, panel: Panel, series: np.ndarray) -> tup
     return scaler, constant
 
 
-def recent_rows(panel: Panel, network: SimbaForecaster) -> Panel:
-    """The rows that a forecast reads: the last lookback of each series, and those of others at the same times."""
+def recent_rows(panel: Panel, network: SimbaForecaster) -> np.ndarray:
+    """Rows of each series that a forecast reads, (n_series,): its last lookback, and those at the times of others'."""
     rows = np.full(panel.n_series, network.config.lookback)
     if network.cross_series is not None:
         rows += panel.data.ends - panel.data.ends.min()
-    return panel.tail(rows)
+    return rows
 
 
 def _with_profiles(cycle: Cycle, profiles: np.ndarray) -> Cycle:

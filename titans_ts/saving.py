@@ -32,10 +32,12 @@ from torch import Tensor
 
 from . import __version__
 from .bounds import Bounds
+from .combination import Combination
 from .devices import isolated, seeded
 from .fitted import FittedModel
 from .model import ModelConfig, SimbaForecaster
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
+from .statistical.model import StatisticalModel
 from .tables.calendar import Calendar
 from .tables.layouts import Layout
 from .tables.panel import Panel
@@ -44,11 +46,12 @@ from .training.choices import Choice
 from .training.history import Evaluation, History
 from .windows.scaler import Scaler
 
-FORMAT, VERSION = "titans_ts forecaster", 3  # 2 knows filled values and text as times; 3 has other names
+FORMAT, VERSION = "titans_ts forecaster", 4  # 2 knows filled values and text as times; 3 has other names; 4 combines
 MANIFEST = "manifest.json"
 STALE = 3600  # seconds after which a file that no manifest names is not of a save under way
 REMEDY = "Save the model again to another path, or bring the folder back from a copy."
 
+STATISTICAL = "statistical."  # begins those of the statistical model's arrays
 NETWORK = "network."  # begins the names of the network's tensors
 # What versions 1 and 2 called otherwise, and parameters that they had and did not use.
 RENAMED = {
@@ -144,11 +147,20 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
         },
         "choices": [pack_fields(choice) for choice in fitted.choices],
     }
+    combination = fitted.combination
+    if combination is not None:
+        description["combination"] = {
+            "periods": pack(combination.model.periods, "periods"),
+            "weights": combination.weights.tolist(),
+        }
     data = panel.data
     arrays = {"values": data.values, "lengths": data.lengths, "starts": data.starts}
     if data.observed is not None:
         arrays["observed"] = data.observed
-    tensors = {name: torch.tensor(array) for name, array in {**arrays, "mean": scaler.mean, "std": scaler.std}.items()}
+    arrays |= {"mean": scaler.mean, "std": scaler.std}
+    if combination is not None:
+        arrays |= {f"{STATISTICAL}{name}": array for name, array in combination.model.arrays().items()}
+    tensors = {name: torch.tensor(array) for name, array in arrays.items()}
     network = fitted.network.state_dict()
     return description, tensors | {f"{NETWORK}{name}": value.cpu().contiguous() for name, value in network.items()}
 
@@ -171,7 +183,12 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     evaluations = [Evaluation(**unpack_all(evaluation)) for evaluation in history.pop("evaluations")]
     bounds = Bounds(**unpack_all(description.get("bounds", {})))
     choices = tuple(Choice(**unpack_all(choice)) for choice in description.get("choices", []))
-    return FittedModel(network.eval(), scaler, panel, History(evaluations, **unpack_all(history)), bounds, choices)
+    history, combination = History(evaluations, **unpack_all(history)), None
+    if found := description.get("combination"):
+        statistical = {n.removeprefix(STATISTICAL): array for n, array in arrays.items() if n.startswith(STATISTICAL)}
+        model = StatisticalModel.of_arrays(unpack(found["periods"]), statistical)
+        combination = Combination(model, np.array(found["weights"]))
+    return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination)
 
 
 def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -10,7 +10,7 @@ from titans_ts.tables.series_data import SeriesData
 
 from .season import seasonal_indices
 
-BEYOND = 1.0  # ranges of a series beyond which no forecast of its logarithm lies
+BEYOND = 0.5  # ranges of a series beyond which no forecast of its logarithm lies
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,8 @@ class AdjustedSeries:
         Which series are given by their logarithms.
     low, high : ndarray, shape (n_series,)
         The extremes of the known rows before the adjustment.
+    power : ndarray of int, shape (n_series,)
+        The power of two that values were divided by, exactly, so that none is large.
     """
 
     data: SeriesData[np.ndarray]
@@ -43,6 +45,7 @@ class AdjustedSeries:
     logarithms: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    power: np.ndarray
 
     @classmethod
     def of(
@@ -61,8 +64,13 @@ class AdjustedSeries:
         """
         known = data.lengths if known is None else known
         origins = data.lengths[:, None] if origins is None else origins
-        values = data.values
-        positive = np.minimum.reduceat(values, data.offsets) > 0 if logarithms else np.zeros(data.n_series, dtype=bool)
+        size = np.maximum(
+            np.maximum.reduceat(data.values, data.offsets), -np.minimum.reduceat(data.values, data.offsets)
+        )
+        power = np.frexp(size)[1]
+        values = np.ldexp(data.values, -np.repeat(power, data.lengths))
+        data = data.with_values(values)
+        positive = (np.minimum.reduceat(values, data.offsets) > 0) & logarithms
         if logarithms:
             by_row = np.repeat(positive, data.lengths)
             values = np.where(by_row, np.log(np.where(by_row, values, 1.0)), values)
@@ -74,13 +82,13 @@ class AdjustedSeries:
         if periods:
             indices = seasonal_indices(data, known, periods)
             data = data.with_values(values - indices[data.series_of_row, data.phase(indices.shape[1])])
-        return cls(data, known, origins, _mean_change(data, known), indices, positive, low, high)
+        return cls(data, known, origins, _mean_change(data, known), indices, positive, low, high, power)
 
     def take(self, series: np.ndarray) -> AdjustedSeries:
         """The series number `series` (any,), in that order; copies."""
         per_series = {
             name: getattr(self, name)[series]
-            for name in ("known", "origins", "change", "indices", "logarithms", "low", "high")
+            for name in ("known", "origins", "change", "indices", "logarithms", "low", "high", "power")
         }
         return AdjustedSeries(data=self.data.take(series), **per_series)
 
@@ -96,12 +104,14 @@ class AdjustedSeries:
             if data.clock is not None:
                 time_index = time_index + data.clock.shift(time_index)
             forecast = forecast + self.indices[np.arange(data.n_series)[:, None, None], time_index % period]
+        low, high = self.low[:, None, None], self.high[:, None, None]
+        forecast = np.where(low == high, low, forecast)
         if self.logarithms.any():
-            span = BEYOND * (self.high - self.low)
-            low, high = (self.low - span)[:, None, None], (self.high + span)[:, None, None]
-            bounded = np.clip(forecast, low, high)
-            forecast = np.where(self.logarithms[:, None, None], np.exp(np.where(self.logarithms[:, None, None], bounded, 0.0)), forecast)
-        return forecast
+            read = self.logarithms[:, None, None]
+            bounded = np.clip(forecast, low - BEYOND * (high - low), high + BEYOND * (high - low))
+            forecast = np.where(read, np.exp(np.where(read, bounded, 0.0)), forecast)
+        found: np.ndarray = np.ldexp(forecast, self.power[:, None, None])
+        return found
 
 
 def _mean_change(data: SeriesData[np.ndarray], known: np.ndarray) -> np.ndarray:

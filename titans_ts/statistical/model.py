@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from titans_ts.tables.series_data import SeriesData
 
 from .adjusted import AdjustedSeries
 from .autoregression import Autoregression
-from .smoothing import Smoothing
+from .methods import Methods
+from .smoothing import FAMILIES, Family, Smoothing
 
 MOST_ROWS = 2000  # the last ones of a series, which are read
 READINGS = ("values", "logarithms")
@@ -61,6 +63,10 @@ class StatisticalModel:
             fitted[reading] = Smoothing.fit(series, horizon), Autoregression.fit(series, horizon)
         return cls(periods, fitted)
 
+    def take(self, readings: tuple[str, ...]) -> StatisticalModel:
+        """The same of some readings."""
+        return replace(self, fitted={reading: self.fitted[reading] for reading in readings})
+
     def forecast(
         self,
         data: SeriesData[np.ndarray],
@@ -98,6 +104,36 @@ class StatisticalModel:
             )
             forecasts.append([series.inverse(model.forecast(series, steps)) for model in models])
         return np.array(forecasts)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that was fitted, by name, from which `of_arrays` makes it again."""
+        arrays = {}
+        for reading, (smoothing, autoregression) in self.fitted.items():
+            arrays[f"{reading}.judged"] = smoothing.judged
+            arrays[f"{reading}.autoregression"] = autoregression.weight
+            for i, family in enumerate(smoothing.families):
+                arrays[f"{reading}.{i}.prior"] = family.prior
+                for field in fields(Methods):
+                    arrays[f"{reading}.{i}.{field.name}"] = getattr(family.methods, field.name)
+        return arrays
+
+    @classmethod
+    def of_arrays(cls, periods: tuple[int, ...], arrays: Mapping[str, np.ndarray]) -> StatisticalModel:
+        """The model whose `arrays` these are."""
+        fitted = {}
+        for reading in READINGS:
+            if f"{reading}.judged" not in arrays:
+                continue
+            families = tuple(
+                Family(
+                    Methods(*(arrays[f"{reading}.{i}.{field.name}"] for field in fields(Methods))),
+                    arrays[f"{reading}.{i}.prior"],
+                )
+                for i in range(FAMILIES)
+            )
+            smoothing = Smoothing(arrays[f"{reading}.judged"], families)
+            fitted[reading] = smoothing, Autoregression(arrays[f"{reading}.autoregression"])
+        return cls(periods, fitted)
 
 
 def last_rows(data: SeriesData[np.ndarray]) -> tuple[SeriesData[np.ndarray], np.ndarray]:

@@ -99,7 +99,7 @@ def smooth(
             counted = observed[step, :seen] & (step - begins[:seen] < known[:seen])
             errors[:seen] += error * counted[:, None]
             counts[:seen] += counted
-    return Smoothed(*found, errors / np.maximum(counts, 1)[:, None], counts / len(judged))
+    return Smoothed(found[0], found[1], errors / np.maximum(counts, 1)[:, None], counts / len(judged))
 
 
 class _Line:

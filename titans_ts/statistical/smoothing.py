@@ -12,6 +12,7 @@ from .methods import Methods, damped_trends, lines
 from .mixture import evidence, most_likely, prior_of, weights
 from .recursion import Smoothed, smooth
 
+FAMILIES = 2
 MOST_SERIES = 1000  # evenly spaced ones that the prior is found from
 MOST_STATES = 2**16  # series times methods that are smoothed at once
 
@@ -68,7 +69,7 @@ class Smoothing:
 def _smoothed(
     series: AdjustedSeries, family: Family, judged: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Smoothed, np.ndarray]]:
-    """All series smoothed by a family, a few at a time: their numbers, and the logarithm of each method's likelihood."""
+    """All series smoothed by a family, a few at a time: their numbers, and the log-likelihood of each method."""
     data, lengths = series.data, series.origins.max(1)
     order = np.argsort(-lengths, kind="stable")
     observed = np.ones(len(data.values), dtype=bool) if data.observed is None else data.observed
