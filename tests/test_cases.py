@@ -96,7 +96,7 @@ def test_case_08_hours_of_a_half_hour_zone_forecast_as_in_utc():
     table = long(["a", "b"], pd.date_range("2024-01-01", periods=60, freq="h", tz="UTC"))
     local = table.assign(ds=table["ds"].dt.tz_convert("Asia/Kolkata"))
     utc, india = (forecaster().fit(t).predict() for t in (table, local))
-    assert india["Titans"].tolist() == utc["Titans"].tolist()
+    assert india["Titans"].tolist() == pytest.approx(utc["Titans"].tolist(), rel=1e-12)  # sums in another order
     assert str(india["ds"].iloc[0]) == "2024-01-03 17:30:00+05:30"
     assert (india["ds"] == utc["ds"]).all()
 

@@ -125,16 +125,15 @@ def test_a_multiple_reads_and_forecasts_as_many_steps() -> None:
     [
         ([10_000], (336, 24)),
         ([1008], (336, 24)),
-        ([1007], (335, 24)),
+        ([1007], (168, 24)),  # a whole week
+        ([500], (144, 24)),  # whole days
         ([60], (20, 20)),
         ([2], (1, 1)),
-        ([300, 90], (30, 24)),
-        ([300, 30], (10, 10)),  # a tenth of the longest still counts
-        ([300, 29], (100, 24)),  # less than that is left to padding
-        ([300, 29, 60], (20, 20)),
+        ([300, 60, 63, 9], (20, 20)),  # the median; shorter ones are padded
+        ([9, 3_000, 3_000], (336, 24)),
     ],
 )
-def test_no_longer_than_a_third_of_the_shortest_usable_series(lengths: list[int], expected: tuple[int, int]) -> None:
+def test_no_longer_than_a_third_of_a_typical_series(lengths: list[int], expected: tuple[int, int]) -> None:
     assert shorten(Defaults(24, 336, 24), np.array(lengths)) == (24, *expected)
 
 

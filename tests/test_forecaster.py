@@ -90,7 +90,7 @@ def noisy() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def trained(noisy) -> TitansForecaster:
     """Without validation rows the last weights are kept, so that the deep branch has its say."""
-    model = tiny(val_size=0).fit(noisy[:ROWS])
+    model = tiny(val_size=0, combine=False).fit(noisy[:ROWS])
     assert model.network_.head.project.weight.abs().max() > 1e-3
     return model
 
@@ -381,7 +381,7 @@ def test_the_network_has_the_path_that_was_chosen(noisy):
 
 @pytest.mark.parametrize("path", [True, False, "per_series"])
 def test_what_was_given_is_not_chosen(noisy, path):
-    model = tiny(max_epochs=0, linear_path=path).fit(noisy)
+    model = tiny(max_epochs=0, linear_path=path, combine=False).fit(noisy)
     assert len(model.summary()) == 0
     assert model.network_.config.linear_path is bool(path)
     assert model.network_.config.linear_per_series is (path == "per_series")

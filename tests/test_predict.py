@@ -74,7 +74,7 @@ def test_an_unseen_series_has_a_profile_only_where_those_fitted_have_one(seasona
     random = np.random.default_rng(0)
     index = pd.date_range("2024-01-01", periods=240, freq="h")
     wide = pd.DataFrame({name: np.tile(random.normal(size=24), 10) for name in "abc"}, index=index)
-    model = tiny(cycle=24, max_epochs=0, linear_path=False).fit(wide[["a", "b"]])
+    model = tiny(cycle=24, max_epochs=0, linear_path=False, combine=False).fit(wide[["a", "b"]])
     assert model.network_.cycle.seasonal
     if not seasonal:
         model.network_.cycle.begin_at(None)
@@ -188,7 +188,7 @@ def test_series_of_other_lengths_read_one_another_while_both_are_there():
         pd.DataFrame({"unique_id": name, "ds": part.index, "y": part.to_numpy()})
         for name, part in zip(("a", "b", "short"), parts, strict=True)
     )
-    model = tiny(horizon=4, lookback=12, max_epochs=0, linear_path="across").fit(long)
+    model = tiny(horizon=4, lookback=12, max_epochs=0, linear_path="across", combine=False).fit(long)
     forecast = model.predict(9).set_index("unique_id")["Titans"]
     assert np.isfinite(forecast).all()
     assert forecast.index.value_counts().tolist() == [9, 9, 9]

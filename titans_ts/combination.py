@@ -13,11 +13,12 @@ from itertools import product
 import numpy as np
 
 from .model import ModelConfig
+from .statistical.adjusted import Earlier
 from .statistical.model import METHODS, READINGS, StatisticalModel
 from .tables.panel import Panel
 from .tables.series_data import SeriesData
 from .training.choices import Choice
-from .training.relative import BOUND
+from .training.relative import BOUND, SMALLEST
 from .windows.splits import Fold
 
 MOST_TYPICAL_ROWS = 3000  # of a typical series; beyond, a season is a small part of what the network has seen
@@ -40,14 +41,21 @@ class Combination:
     model : StatisticalModel
     weights : ndarray, shape (1 + methods,)
         How much the network and each statistical method count; their sum is 1.
+    positive : ndarray of bool, shape (n_series,)
+        Which of the series fitted are positive throughout.
     """
 
     model: StatisticalModel
     weights: np.ndarray
+    positive: np.ndarray
 
-    def forecast(self, network: np.ndarray, data: SeriesData[np.ndarray]) -> np.ndarray:
-        """The mean of the network's forecasts (n_series, steps) with those after the last rows of the same series."""
-        found = self.model.forecast(data, network.shape[1])[:, :, :, 0].mean(0)
+    def forecast(self, network: np.ndarray, data: SeriesData[np.ndarray], fitted: Earlier) -> np.ndarray:
+        """The mean of the network's forecasts (n_series, steps) with those after the last rows of the same series.
+
+        `fitted` are the rows that a forecast from the end of the fit reads.
+        """
+        positive = (fitted.series < 0) | self.positive[fitted.series]
+        found = self.model.forecast(data, network.shape[1], positive=positive, earlier=fitted)[:, :, :, 0].mean(0)
         combined: np.ndarray = self.weights[0] * network + np.tensordot(self.weights[1:], found, 1)
         return combined
 
@@ -70,6 +78,8 @@ class Candidates:
         By reading, the forecasts of each method: (methods, n_series, origins, horizon).
     fitted : StatisticalModel
         The same, fitted to all rows of all series.
+    positive : ndarray of bool
+        Which of all series are positive throughout.
     """
 
     panel: Panel
@@ -78,6 +88,7 @@ class Candidates:
     origins: np.ndarray
     forecasts: dict[str, np.ndarray]
     fitted: StatisticalModel
+    positive: np.ndarray
 
     @classmethod
     def fit(cls, panel: Panel, fold: Fold, horizon: int, periods: tuple[int, ...]) -> Candidates:
@@ -100,7 +111,7 @@ class Candidates:
         series = series[:: -(-max(len(series), 1) // MOST_SERIES)]
         panel, known = panel.take(series), fold.train[series]
         if not len(series):
-            return cls(panel, series, known, known[:, None], {}, fitted)
+            return cls(panel, series, known, known[:, None], {}, fitted, positive)
         spare = fold.validation[series] - known - horizon
         n_origins = min(MOST_ORIGINS, 1 + int(spare.max()))
         share = np.linspace(0, 1, n_origins) if n_origins > 1 else np.zeros(1)
@@ -110,7 +121,7 @@ class Candidates:
         forecasts = dict(zip(readings, found, strict=True))
         if len(forecasts) > 1:
             forecasts[BOTH] = found.mean(0)
-        return cls(panel, series, known, origins, forecasts, fitted)
+        return cls(panel, series, known, origins, forecasts, fitted, positive)
 
     def choose(
         self, network: Callable[[Panel, np.ndarray], np.ndarray]
@@ -123,14 +134,15 @@ class Candidates:
         even = np.full(1 + len(METHODS), 1 / (1 + len(METHODS)))
         future, observed, scale = *self._future(), self._scale()
         if not (observed.any(-1) & (scale > 0)[:, None]).any():
-            return Combination(self.fitted, even), ()
+            return Combination(self.fitted, even, self.positive), ()
         of_network = np.stack([network(self.panel.head(rows), self.series) for rows in self.origins.T], axis=1)
         grid, errors = combinations(1 + len(METHODS)), {}
         for reading, found in self.forecasts.items():
             errors[reading] = scaled_errors(np.concatenate([of_network[None], found]), future, observed, scale, grid)
-        least = {reading: float(error.mean(1).min()) for reading, error in errors.items()}
+        statistical = grid[:, 0] == 0
+        least = {reading: float(error[statistical].mean(1).min()) for reading, error in errors.items()}
         reading = min(least, key=lambda name: least[name])
-        if BOTH in least and least[BOTH] <= (1 + MARGIN) * least[reading]:
+        if BOTH in least and least[BOTH] <= (1 + MARGIN) * least[reading] + SMALLEST:
             reading = BOTH
         weights = best_weights(errors[reading], grid)
         names = ("network", *METHODS)
@@ -145,7 +157,8 @@ class Candidates:
             choices.insert(0, Choice("statistical methods read", reading, least))
         if weights[0] == 1:
             return None, tuple(choices)
-        return Combination(self.fitted.take(READINGS if reading == BOTH else (reading,)), weights), tuple(choices)
+        model = self.fitted.take(READINGS if reading == BOTH else (reading,))
+        return Combination(model, weights, self.positive), tuple(choices)
 
     def _future(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows to be forecast, and which were observed, each (n_series, origins, horizon)."""
@@ -222,6 +235,6 @@ def best_weights(errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return weights.mean(0)
     mean = errors.mean(1)
     worse = errors - errors[mean.argmin()]
-    allowed = np.maximum(worse.std(1, ddof=1) / np.sqrt(samples), NEAR * mean.min())
+    allowed = np.maximum(worse.std(1, ddof=1) / np.sqrt(samples), NEAR * mean.min() + SMALLEST)
     found: np.ndarray = weights[worse.mean(1) <= allowed].mean(0)
     return found

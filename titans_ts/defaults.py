@@ -68,9 +68,16 @@ def periods_of(calendar: Calendar, cycle: int) -> tuple[int, ...]:
 
 
 def shorten(defaults: Defaults, lengths: np.ndarray) -> Defaults:
-    """The defaults cut to a third of a typical series, the median one; shorter ones are padded."""
+    """The defaults cut to a third of a typical series, the median one; shorter ones are padded.
+
+    A lookback that is cut reads whole weeks of days, or whole seasons, where one fits.
+    """
     third = max(1, int(np.median(lengths)) // 3)
-    return defaults._replace(lookback=min(defaults.lookback, third), horizon=min(defaults.horizon, third))
+    lookback = min(defaults.lookback, third)
+    if lookback < defaults.lookback and defaults.cycle:
+        whole = next((n for n in (7 * defaults.cycle, defaults.cycle) if n <= lookback), 1)
+        lookback -= lookback % whole
+    return defaults._replace(lookback=lookback, horizon=min(defaults.horizon, third))
 
 
 def _multiple(defaults: Defaults, n: int) -> Defaults:

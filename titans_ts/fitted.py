@@ -15,6 +15,7 @@ from .devices import isolated
 from .model import ModelConfig, SimbaForecaster
 from .predict import recent_rows, recursive_forecast
 from .progress import Progress
+from .statistical.adjusted import Earlier
 from .statistical.model import MOST_ROWS
 from .tables.panel import Panel
 from .training.choices import Choice
@@ -192,7 +193,8 @@ class FittedModel:
         series = np.arange(self.panel.n_series) if series is None else series
         forecast = recursive_forecast(self.network, self.scaler, panel, series, steps)
         if self.combination is not None:
-            forecast[..., 0] = self.combination.forecast(forecast[..., 0], panel.data)
+            fitted = Earlier(self.panel.data, series)
+            forecast[..., 0] = self.combination.forecast(forecast[..., 0], panel.data, fitted)
         return self.bounds.clip(forecast, panel)
 
     def squared_errors(self, panel: Panel, series: np.ndarray) -> np.ndarray:

@@ -159,6 +159,7 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
         arrays["observed"] = data.observed
     arrays |= {"mean": scaler.mean, "std": scaler.std}
     if combination is not None:
+        arrays["positive"] = combination.positive
         arrays |= {f"{STATISTICAL}{name}": array for name, array in combination.model.arrays().items()}
     tensors = {name: torch.tensor(array) for name, array in arrays.items()}
     network = fitted.network.state_dict()
@@ -187,7 +188,7 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     if found := description.get("combination"):
         statistical = {n.removeprefix(STATISTICAL): array for n, array in arrays.items() if n.startswith(STATISTICAL)}
         model = StatisticalModel.of_arrays(unpack(found["periods"]), statistical)
-        combination = Combination(model, np.array(found["weights"]))
+        combination = Combination(model, np.array(found["weights"]), arrays["positive"])
     return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination)
 
 

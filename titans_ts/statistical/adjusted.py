@@ -10,7 +10,34 @@ from titans_ts.tables.series_data import SeriesData
 
 from .season import seasonal_indices
 
-BEYOND = 0.5  # ranges of a series beyond which no forecast of its logarithm lies
+BEYOND = 0.5  # ranges of a series, and its season, beyond which no forecast of its logarithm lies
+
+
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """Other rows of the same series, from which seasons may be taken.
+
+    Parameters
+    ----------
+    data : SeriesData
+    series : ndarray of int, shape (n_series,)
+        The number of each series among those of `data`, -1 for one that is not there.
+    """
+
+    data: SeriesData[np.ndarray]
+    series: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Rows of each series, (n_series,)."""
+        return np.where(self.series >= 0, self.data.lengths[self.series], 0)
+
+    @property
+    def varies(self) -> np.ndarray:
+        """Whether the rows of each series are not all alike, (n_series,)."""
+        values, offsets = self.data.values, self.data.offsets
+        varies: np.ndarray = np.minimum.reduceat(values, offsets) < np.maximum.reduceat(values, offsets)
+        return varies[self.series] & (self.series >= 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,35 +80,34 @@ class AdjustedSeries:
         data: SeriesData[np.ndarray],
         periods: tuple[int, ...],
         *,
-        logarithms: bool,
+        logarithms: np.ndarray | bool,
         known: np.ndarray | None = None,
         origins: np.ndarray | None = None,
+        earlier: Earlier | None = None,
     ) -> AdjustedSeries:
         """Adjust series for seasons of `periods` steps.
 
-        With `logarithms` those of which all values are positive are read by their logarithms. All rows are known, and
-        forecasts begin at the end, where `known` and `origins` are None.
+        Of the series with `logarithms` (n_series,) those are read by them of which all values are positive. All rows
+        are known, and forecasts begin at the end, where `known` and `origins` are None. Of a series with more
+        `earlier` rows than known ones the season is taken from those, unless they are all alike.
         """
         known = data.lengths if known is None else known
         origins = data.lengths[:, None] if origins is None else origins
-        size = np.maximum(
-            np.maximum.reduceat(data.values, data.offsets), -np.minimum.reduceat(data.values, data.offsets)
-        )
-        power = np.frexp(size)[1]
-        values = np.ldexp(data.values, -np.repeat(power, data.lengths))
-        data = data.with_values(values)
-        positive = (np.minimum.reduceat(values, data.offsets) > 0) & logarithms
-        if logarithms:
-            by_row = np.repeat(positive, data.lengths)
-            values = np.where(by_row, np.log(np.where(by_row, values, 1.0)), values)
-            data = data.with_values(values)
+        power = _power(data)
+        positive = (np.minimum.reduceat(data.values, data.offsets) > 0) & logarithms
+        data = _read(data, power, positive)
         inside = data.row_in_series < np.repeat(known, data.lengths)
-        low = np.minimum.reduceat(np.where(inside, values, np.inf), data.offsets)
-        high = np.maximum.reduceat(np.where(inside, values, -np.inf), data.offsets)
+        low = np.minimum.reduceat(np.where(inside, data.values, np.inf), data.offsets)
+        high = np.maximum.reduceat(np.where(inside, data.values, -np.inf), data.offsets)
         indices = np.zeros((data.n_series, 1))
         if periods:
             indices = seasonal_indices(data, known, periods)
-            data = data.with_values(values - indices[data.series_of_row, data.phase(indices.shape[1])])
+            if earlier is not None:
+                longer = np.flatnonzero((earlier.lengths > known) & earlier.varies)
+                if len(longer):
+                    rows = _read(earlier.data.take(earlier.series[longer]), power[longer], positive[longer])
+                    indices[longer] = seasonal_indices(rows, rows.lengths, periods)
+            data = data.with_values(data.values - indices[data.series_of_row, data.phase(indices.shape[1])])
         return cls(data, known, origins, _mean_change(data, known), indices, positive, low, high, power)
 
     def take(self, series: np.ndarray) -> AdjustedSeries:
@@ -104,14 +130,27 @@ class AdjustedSeries:
             if data.clock is not None:
                 time_index = time_index + data.clock.shift(time_index)
             forecast = forecast + self.indices[np.arange(data.n_series)[:, None, None], time_index % period]
-        low, high = self.low[:, None, None], self.high[:, None, None]
-        forecast = np.where(low == high, low, forecast)
+        low, high, season = (x[:, None, None] for x in (self.low, self.high, np.ptp(self.indices, axis=1)))
+        forecast = np.where((low == high) & (season == 0), low, forecast)
         if self.logarithms.any():
-            read = self.logarithms[:, None, None]
-            bounded = np.clip(forecast, low - BEYOND * (high - low), high + BEYOND * (high - low))
+            read, beyond = self.logarithms[:, None, None], season + BEYOND * (high - low)
+            bounded = np.clip(forecast, low - beyond, high + beyond)
             forecast = np.where(read, np.exp(np.where(read, bounded, 0.0)), forecast)
         found: np.ndarray = np.ldexp(forecast, self.power[:, None, None])
         return found
+
+
+def _power(data: SeriesData[np.ndarray]) -> np.ndarray:
+    """The power of two above the size of each series' values, (n_series,)."""
+    size = np.maximum(np.maximum.reduceat(data.values, data.offsets), -np.minimum.reduceat(data.values, data.offsets))
+    return np.frexp(size)[1]
+
+
+def _read(data: SeriesData[np.ndarray], power: np.ndarray, logarithms: np.ndarray) -> SeriesData[np.ndarray]:
+    """The values over a power of two of each series, or the logarithms of that where the series is positive."""
+    values = np.ldexp(data.values, -np.repeat(power, data.lengths))
+    read = np.repeat(logarithms, data.lengths) & (values > 0)
+    return data.with_values(np.where(read, np.log(np.where(read, values, 1.0)), values))
 
 
 def _mean_change(data: SeriesData[np.ndarray], known: np.ndarray) -> np.ndarray:

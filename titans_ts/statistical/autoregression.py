@@ -39,10 +39,10 @@ class Autoregression:
         row = data.row_in_series
         at = np.flatnonzero((row >= BURN) & (row + horizon < np.repeat(series.known, data.lengths)))
         at = at[:: -(-max(len(at), 1) * horizon // MOST_ENTRIES)]
-        if not len(at):
-            return cls(np.zeros((LAGS + 2, horizon)))
         scale = _running_scale(data, series.change)[at]
         at, scale = at[scale > 0], scale[scale > 0]
+        if not len(at):
+            return cls(np.zeros((LAGS + 2, horizon)))
         of_series = data.series_of_row[at]
         inputs = _inputs(_last_values(data, at), row[at], scale)
         future = at[:, None] + np.arange(1, horizon + 1)

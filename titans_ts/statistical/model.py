@@ -9,7 +9,7 @@ import numpy as np
 
 from titans_ts.tables.series_data import SeriesData
 
-from .adjusted import AdjustedSeries
+from .adjusted import AdjustedSeries, Earlier
 from .autoregression import Autoregression
 from .methods import Methods
 from .smoothing import FAMILIES, Family, Smoothing
@@ -73,6 +73,8 @@ class StatisticalModel:
         steps: int,
         known: np.ndarray | None = None,
         origins: np.ndarray | None = None,
+        positive: np.ndarray | None = None,
+        earlier: Earlier | None = None,
     ) -> np.ndarray:
         """Forecast the steps after some rows of each series, of those fitted or of others.
 
@@ -84,6 +86,10 @@ class StatisticalModel:
             The first rows of each series, from which its season and what serves it may be learned; all if None.
         origins : ndarray of int, shape (n_series, origins), optional
             How many rows each forecast has seen, no fewer than `known`; all if None.
+        positive : ndarray of bool, shape (n_series,), optional
+            Which series may be read by their logarithms, where all rows given are positive; all if None.
+        earlier : Earlier, optional
+            Rows from which the season of a series is taken where they are more.
 
         Returns
         -------
@@ -98,9 +104,10 @@ class StatisticalModel:
             series = AdjustedSeries.of(
                 recent,
                 self.periods,
-                logarithms=reading == "logarithms",
+                logarithms=reading == "logarithms" and (True if positive is None else positive),
                 known=np.maximum(known - dropped, 1),
                 origins=origins - dropped[:, None],
+                earlier=earlier,
             )
             forecasts.append([series.inverse(model.forecast(series, steps)) for model in models])
         return np.array(forecasts)
