@@ -47,7 +47,9 @@ from .moments import Moments
 # How much of the seasonal profile is taken away: where few seasons give it, or it changes, half is often best.
 SHARES = {"whole": 1.0, "half": 0.5, "none": 0.0}
 HARMONICS = 0, 1, 2, 4  # of the season, by whose phase cross-series weights may vary
-MARGIN = 0.005  # share of the error by which a candidate of more weights must be better
+MARGIN = 0.005  # share of the error by which a candidate of more weights must be better, where rows are few
+ENOUGH = 20  # windows of a series for each of its weights, from which on they are not
+SCALE_MARGIN = 0.03  # that by which windows over their scale must be better
 SHARE_MARGIN = 0.01  # that by which less of the seasonal profile must be better
 CROSS_SERIES_MARGIN = 0.01  # that by which one must be that reads all series, and forecasts some alone less well
 STEPS = 48  # ahead, of which the errors are compared
@@ -55,6 +57,7 @@ MOST_READ = 2**14  # windows, where each is read by itself
 MOST_ORIGINS = 2**12  # for cross-series weights
 # What a candidate may take: bytes of all moments, weights and copies that are held at once, and operations of a solve.
 MOST_BYTES, MOST_OPERATIONS = 2**30, 2e11
+STEPS_PER_INPUT = 4  # in time, that cross-series weights must have been seen at for each of their inputs
 COPIES = 8  # of moments and weights
 EIGENVALUES = 30  # operations of eigenvalues and quadratic forms, over inputs cubed
 
@@ -105,14 +108,15 @@ def choose_path(config: ModelConfig, scaled: SeriesData[np.ndarray], data: Serie
     shares = SHARES if config.cycle else {"none": 0.0}
     by_share = {name: _linear_errors(origins, richest, way._replace(share=share)) for name, share in shares.items()}
     least = {path: min(errors[path] for errors in by_share.values()) for path in ("common", "per_series")}
-    of_shares = {name: errors[_simplest_of_the_best(least)] for name, errors in by_share.items()}
+    margin = 0.0 if len(origins[0].train) >= ENOUGH * config.n_series * config.lookback else MARGIN
+    of_shares = {name: errors[_simplest_of_the_best(least, margin)] for name, errors in by_share.items()}
     share = _simplest_of_the_best(of_shares, SHARE_MARGIN)
     best, way = by_share[share], way._replace(share=shares[share])
-    path, choices = _simplest_of_the_best(best), [Choice("seasonal profile", share, of_shares)]
+    path, choices = _simplest_of_the_best(best, margin), [Choice("seasonal profile", share, of_shares)]
     if config.scale_windows is None:
         divided = _linear_errors(origins, richest, way._replace(scaled=True))[path]
         of_scales = {"kept": best[path], "divided": divided}
-        scale = _simplest_of_the_best(of_scales)
+        scale = _simplest_of_the_best(of_scales, SCALE_MARGIN)
         choices.append(Choice("window scale", scale, of_scales))
         way = way._replace(scaled=scale == "divided")
     if path == "per_series" and candidates[-1].linear_cross_series:
@@ -149,6 +153,8 @@ def _affordable(config: ModelConfig, data: SeriesData[Tensor]) -> Iterator[Model
     features = 4 * 3 * n_series * n_spans * time
     for harmonics in HARMONICS:
         inputs = n_series * (n_spans - 1) * (1 + 2 * harmonics)
+        if time < STEPS_PER_INPUT * inputs:
+            return
         n_bytes = features + 8 * COPIES * inputs * (inputs + n_series * horizon)
         operations = inputs**2 * (EIGENVALUES * inputs + 4 * n_series * horizon)
         if n_bytes <= MOST_BYTES and operations <= MOST_OPERATIONS and 2 * harmonics <= config.cycle:
