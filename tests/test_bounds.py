@@ -22,7 +22,9 @@ def counts() -> pd.DataFrame:
 
 
 def fitted(table: Any, **parameters: Any) -> TitansForecaster:
-    given = dict(horizon=14, lookback=7, cycle=0, max_epochs=0, random_state=0, device="cpu", verbose=0)
+    given = dict(
+        horizon=14, lookback=7, cycle=0, linear_path=True, max_epochs=0, random_state=0, device="cpu", verbose=0
+    )
     return TitansForecaster(**{**given, **parameters}).fit(table)
 
 

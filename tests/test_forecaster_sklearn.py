@@ -418,7 +418,7 @@ def test_targets_beside_the_table_are_refused():
         ("dropout", 1, r"in \[0, 1\), got 1"),
         ("dropout", "some", r"in \[0, 1\), got 'some'"),
         ("mixer", "lstm", r"one of \('memory', 'attention', 'mamba', 'none'\), got 'lstm'"),
-        ("linear_path", "yes", r"True, False or one of \('per_series', 'across'\), got 'yes'"),
+        ("linear_path", "yes", r"True, False or one of \('auto', 'per_series', 'across'\), got 'yes'"),
         ("linear_path", 2, "True or False, got 2"),
         ("loss", "x", r"one of \('mse', 'mae', 'huber'\), got 'x'"),
         ("loss", ["mse"], r"one of \('mse', 'mae', 'huber'\), got \['mse'\]"),

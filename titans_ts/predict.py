@@ -29,8 +29,8 @@ def recursive_forecast(
     """Forecast the steps after the last row of each series; past the horizon, forecasts stand for what came.
 
     A series that was not trained on is scaled by the rows given, and forecast minus their seasonal profile if they
-    cover one and the network was initialised with profiles. So is one that did not vary where it was trained on, but
-    for the profile. If rows that give the scale are constant, so is the forecast.
+    cover one and the network was initialised with profiles. So is one that did not vary where it was trained on. If
+    rows that give the scale are constant, so is the forecast.
 
     Parameters
     ----------
@@ -47,9 +47,10 @@ def recursive_forecast(
     ndarray, shape (n_series, steps, outputs), float64
         In the units of the data.
     """
-    scaler, constant = _scaled_by_own_rows(scaler.take(series), panel, series)
+    scaler = scaler.take(series)
+    unseen = np.flatnonzero((series < 0) | (scaler.std == 0))
+    scaler, constant = _scaled_by_own_rows(scaler, panel, unseen)
     forward: Callable[[Batch], Tensor] = network
-    unseen = np.flatnonzero(series < 0)
     if len(unseen) and network.cycle is not None:
         others = panel.take(unseen).data
         profiles = np.zeros((len(unseen), network.cycle.period))
@@ -65,10 +66,9 @@ def recursive_forecast(
     return scaler.inverse(forecast)
 
 
-def _scaled_by_own_rows(scaler: Scaler, panel: Panel, series: np.ndarray) -> tuple[Scaler, np.ndarray]:
-    """The scaler with the scale of the rows given where training has none, and which of these rows are constant."""
+def _scaled_by_own_rows(scaler: Scaler, panel: Panel, without: np.ndarray) -> tuple[Scaler, np.ndarray]:
+    """The scaler with the scale of the rows given for series `without` one of training, and which are constant."""
     constant = np.zeros(panel.n_series, dtype=bool)
-    without = np.flatnonzero((series < 0) | (scaler.std == 0))
     if len(without):
         data = panel.take(without).data
         found = Scaler.fit(data, data.lengths)

@@ -61,8 +61,8 @@ class InstanceNorm(nn.Module):
 class Cycle(nn.Module):
     """A learnable seasonal profile of `period` steps for each series; the time index gives its phase.
 
-    `seasonal` says whether the profiles began at those of the train rows; a series first seen in prediction then has
-    one too, that of its rows.
+    `seasonal` is the share of the train rows' profiles that they began at, 0 for none; a series first seen in
+    prediction then has one too, of its rows.
 
     Source: CycleNet (Lin et al., 2024), section 3.
     """
@@ -73,7 +73,7 @@ class Cycle(nn.Module):
         super().__init__()
         self.period = period
         self.profile = nn.Parameter(torch.zeros(n_series, period))
-        self.register_buffer("seasonal", torch.tensor(0.0))
+        self.register_buffer("seasonal", torch.zeros((), dtype=torch.float32))
 
     @torch.no_grad()
     def begin_at(self, profile: Tensor | None, share: float = 1.0) -> None:
