@@ -3,8 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from titans_ts import TitansForecaster
+from titans_ts.tables.read import read_table
+from titans_ts.windows.seasonal import seasonal_profiles
 
 CLOSE = dict(rtol=0, atol=5e-3)  # of a wave of size 1, which the initialisation's ridge bends by less
 
@@ -193,3 +196,15 @@ def test_series_of_other_lengths_read_one_another_while_both_are_there():
     assert np.isfinite(forecast).all()
     assert forecast.index.value_counts().tolist() == [9, 9, 9]
     np.testing.assert_allclose(forecast["b"][:2], wide["b"][557:559], rtol=0, atol=2.5)  # goes to 0 and -19
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_series_never_seen_is_minus_as_much_of_its_profile(share: float) -> None:
+    rows = table(a=A)
+    rows += 0.1 * np.random.default_rng(0).normal(size=rows.shape)
+    model = tiny(cycle=24, max_epochs=0, linear_path=True, val_size=0).fit(rows)
+    scaled = model.scaler_.transform(read_table(rows).data)
+    model.network_.cycle.begin_at(torch.from_numpy(seasonal_profiles(scaled, np.array([240]), 24)), share)
+    panel = read_table(rows, calendar=model.fitted_.panel.calendar)
+    seen, unseen = (model.fitted_.forecast(24, panel, np.array([number])) for number in (0, -1))
+    np.testing.assert_allclose(unseen, seen, rtol=0, atol=1e-5)

@@ -682,3 +682,33 @@ def test_cross_series_features_need_per_series_weights() -> None:
         make(cycle=24, linear_harmonics=1)
     with pytest.raises(ValueError, match="`linear_harmonics` must be at most half of `cycle` = 5, got 3"):
         make(cycle=5, linear_per_series=True, linear_cross_series=True, linear_harmonics=3)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_share_of_the_profile_is_taken_away_where_it_is_given(share: float) -> None:
+    values = seasonal(300, 7, 0.1)
+    train, validation = split(values)
+    profile = profile_of(values, 7)
+    network = initialised_network(make(cycle=7), train, validation, profile, 0, share)
+    torch.testing.assert_close(network.cycle.profile.detach(), (share * profile).float())
+    assert network.cycle.seasonal == share
+    known = SimbaForecaster(make(cycle=7)).eval()
+    assert initialise(known, train, validation, share * profile, 1.0) == pytest.approx(relative(network, validation))
+
+
+def test_cross_series_weights_may_be_solved_for_by_some_of_the_origins(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    lead = rng.normal(size=1204)
+    data = data_of(lead[4:], lead[:-4] + 0.1 * rng.normal(size=1200))
+    features = CrossSeriesFeatures(data, lookback=LOOKBACK, n_series=2)
+    train, validation = (windows_of(data, *rows, cross_series=features) for rows in ((LOOKBACK, 900), (900, 1200)))
+    config = make(n_series=2, linear_per_series=True, linear_cross_series=True)
+    errors = []
+    for most in (1e9, 5e4):
+        monkeypatch.setattr("titans_ts.training.closed_form.MOST_PRODUCTS", most)
+        network = SimbaForecaster(config).eval()
+        errors.append(initialise(network, train, validation))
+    inputs = network.cross_series.n_inputs
+    assert inputs * (inputs + 2 * HORIZON) * len(train) / 2 > 5e4, "some must be left out"
+    assert errors[0] != errors[1]
+    assert errors[1] == pytest.approx(errors[0], rel=0.05)
