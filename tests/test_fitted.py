@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from titans_ts.fitted import FittedModel
+from titans_ts.fitted import FitOptions, FittedModel
 from titans_ts.model import ModelConfig
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
@@ -39,9 +39,8 @@ def fit(panel: Panel, seen: list[Evaluation] | None = None, asked: list[int] | N
         return TrainConfig(max_epochs=1, batch_size=32, random_state=3)
 
     (fold,) = backtest_folds(panel, HORIZON, val_size=20)
-    return FittedModel.fit(
-        panel, fold, config, train_config, torch.device("cpu"), None if seen is None else seen.append
-    )
+    options = FitOptions(train_config=train_config, device=torch.device("cpu"))
+    return FittedModel.fit(panel, fold, config, options, None if seen is None else seen.append)
 
 
 @pytest.fixture(scope="module")

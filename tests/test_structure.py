@@ -25,8 +25,14 @@ ROOMS = {
     "bounds": {"tables"},
     "predict": {"training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables", "model"},
-    "fitted": {"bounds", "predict", "progress", "training", "windows", "tables", "model", "devices"},
-    "saving": {"bounds", "fitted", "packing", "training", "windows", "tables", "model", "devices"},
+    "fitted": {
+        *("bounds", "combination", "statistical"),
+        *("predict", "progress", "training", "windows", "tables", "model", "devices"),
+    },
+    "saving": {
+        *("bounds", "combination", "statistical"),
+        *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
+    },
     "forecaster": {
         *("bounds", "progress"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),

@@ -20,7 +20,7 @@ from titans_ts.windows.cross_series import CrossSeriesFeatures
 from titans_ts.windows.splits import Fold, fold_windows
 from titans_ts.windows.windows import on_device
 
-UNHASHED = ("random_state", "device", "verbose")  # parameters that do not tell one row from another
+UNHASHED = ("random_state", "device", "verbose", "combine")  # parameters that do not tell one row from another
 
 
 class Fit(NamedTuple):
@@ -47,6 +47,7 @@ class Fit(NamedTuple):
             lookback=self.lookback,
             val_size=n_validation,
             outliers="keep",  # published errors count the sentinels of weather as values
+            combine=False,  # series are long, and errors are of windows
             random_state=self.seed,
             device=self.device,
             verbose=self.verbose,
