@@ -124,7 +124,7 @@ def test_fit_predict_and_score_leave_tables_as_they_were(kind):
 
 def test_long_and_wide_forms_forecast_equally(noisy, trained):
     # To the bit: both become the same panel, and the same seed does the rest.
-    forecast = tiny(val_size=0).fit(long(noisy[:ROWS])).predict(20)
+    forecast = tiny(val_size=0, combine=False).fit(long(noisy[:ROWS])).predict(20)
     assert np.array_equal(forecast["Titans"], trained.predict(20).to_numpy().T.ravel())
 
 

@@ -84,7 +84,7 @@ def test_a_gap_at_the_end_is_filled_from_what_came_before():
     table.iloc[-3:, 0] = np.nan
     expected = table.copy()
     expected.iloc[-3:, 0] = table.iloc[-4, 0]
-    model = tiny().fit(waves())
+    model = tiny(combine=False).fit(waves())
     assert np.array_equal(model.predict(df=table), model.predict(df=expected))
     assert model.predict(df=table).index[0] == waves(ROWS, 1).index[0]
 

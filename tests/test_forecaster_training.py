@@ -24,7 +24,7 @@ SERIES, ROWS = 240, 40
 
 def tiny(**parameters: Any) -> TitansForecaster:
     size = dict(horizon=2, lookback=6, cycle=0, d_model=16, n_layers=1, n_heads=2, mixer="none", dropout=0.0)
-    how = dict(learning_rate=5e-3, random_state=0, device="cpu", verbose=0)
+    how = dict(combine=False, learning_rate=5e-3, random_state=0, device="cpu", verbose=0)
     return TitansForecaster(**{**size, **how, **parameters})
 
 
@@ -199,9 +199,9 @@ def test_without_time_for_a_second_candidate_the_first_is_taken(clock: Clock, mo
         return initialise(network, *arguments)
 
     monkeypatch.setattr(closed_form, "initialise", slow)
-    tiny(time_limit=3.5, max_epochs=0).fit(chaotic())
+    tiny(time_limit=3.5, max_epochs=0, linear_path=True).fit(chaotic())
     assert scalings == [False]
-    tiny(time_limit=5.0, max_epochs=0).fit(chaotic())
+    tiny(time_limit=5.0, max_epochs=0, linear_path=True).fit(chaotic())
     assert scalings[1:] == [False, True]
 
 

@@ -133,7 +133,7 @@ class FittedModel:
                 progress.begin("closed form")
                 begun = progress.elapsed
                 if options.chooses_path:
-                    found = choose_path(config, scaled, data, fold)
+                    found = choose_path(config, scaled, data, fold, progress)
                 config = found.config
                 cross_series = None
                 if config.linear_cross_series:

@@ -108,8 +108,8 @@ def test_each_window_reports_beside_those_before_it() -> None:
 
 def test_all_windows_have_the_horizon_and_lookback_of_the_whole_table() -> None:
     study = run(objective(tiny(horizon=None, lookback=None), n_windows=2))
-    # A third of 160 hours: the parts alone would be read by a shorter lookback.
-    given = dict(horizon=24, lookback=53, **study.trials[0].params)
+    # Two days, of the third of 160 hours: the parts alone would be read by a shorter lookback.
+    given = dict(horizon=24, lookback=48, **study.trials[0].params)
     errors = [tiny(**given).fit(waves()[: ROWS - cut]).history_.best.relative_error for cut in (0, 24)]
     assert study.trials[0].value == pytest.approx(np.mean(errors), rel=1e-12)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from titans_ts.model import ModelConfig, SimbaForecaster
+from titans_ts.progress import Progress
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training import path_choice
 from titans_ts.training.closed_form import cross_series_moments
@@ -46,7 +48,7 @@ def followers(rows: int = ROWS) -> list[np.ndarray]:
 
 
 def test_series_of_a_kind_share_a_path() -> None:
-    walks = [np.cumsum(autoregression(0.7, 0.0, seed)) for seed in range(3)]  # they do not return to a mean
+    walks = [np.cumsum(autoregression(0.7, 0.0, seed, 600)) for seed in range(3)]  # they do not return to a mean
     found = choose(data_of(*(walk / walk.std() for walk in walks)))
     assert found.choices[0].chosen == "common"
     assert not found.config.linear_per_series
@@ -179,3 +181,18 @@ def test_moments_of_fewer_harmonics_are_a_part_of_those_of_more(harmonics: int) 
     expected, found = (cross_series_moments(SimbaForecaster(config).eval(), None, windows) for config in (few, many))
     for a, b in zip(path_choice._harmonics(found, few, many), expected, strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_without_time_for_another_candidate_those_tried_are_all() -> None:
+    """Each look at the clock finds a second gone."""
+    seconds = itertools.count()
+    progress = Progress(time_limit=3, clock=lambda: float(next(seconds)))
+    data = data_of(*(autoregression(0.7, 0.0, seed) for seed in range(2)))
+    config = ModelConfig(lookback=LOOKBACK, horizon=HORIZON, n_series=2, cycle=4)
+    fold = Fold(data.lengths - 200, data.lengths, data.lengths)
+    found = choose_path(config, data, on_device(data, torch.device("cpu")), fold, progress)
+    assert [(choice.name, list(choice.errors)) for choice in found.choices] == [
+        ("linear path", ["common", "per_series"]),
+        ("seasonal profile", ["whole"]),
+    ]
+    assert found.config.scale_windows is False

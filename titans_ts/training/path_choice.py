@@ -24,6 +24,7 @@ from torch.nn.functional import pad
 from titans_ts.devices import seeded
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.model.linear import LinearPath, spans
+from titans_ts.progress import Progress
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.windows.cross_series import CrossSeriesFeatures
 from titans_ts.windows.seasonal import seasonal_profiles
@@ -81,7 +82,13 @@ class _Way(NamedTuple):
     share: float
 
 
-def choose_path(config: ModelConfig, scaled: SeriesData[np.ndarray], data: SeriesData[Tensor], fold: Fold) -> Resolved:
+def choose_path(
+    config: ModelConfig,
+    scaled: SeriesData[np.ndarray],
+    data: SeriesData[Tensor],
+    fold: Fold,
+    progress: Progress | None = None,
+) -> Resolved:
     """The linear path that errs least at rolling origins within the train and validation rows of `fold`.
 
     Parameters
@@ -94,7 +101,10 @@ def choose_path(config: ModelConfig, scaled: SeriesData[np.ndarray], data: Serie
     data : SeriesData
         The same on the network's device.
     fold : Fold
+    progress : Progress, optional
+        Where it has no time left for another candidate, those tried so far are all.
     """
+    progress = Progress() if progress is None else progress
     candidates = list(_affordable(config, data))
     if len(candidates) == 1 or not fold.validated.any():
         return Resolved(config, None, ())
@@ -106,20 +116,26 @@ def choose_path(config: ModelConfig, scaled: SeriesData[np.ndarray], data: Serie
         candidates = candidates[:2]
     way = _Way(bool(config.scale_windows), 0.0)
     shares = SHARES if config.cycle else {"none": 0.0}
-    by_share = {name: _linear_errors(origins, richest, way._replace(share=share)) for name, share in shares.items()}
+    by_share = dict[str, dict[str, float]]()
+    for name, share in shares.items():
+        begun = progress.elapsed
+        by_share[name] = _linear_errors(origins, richest, way._replace(share=share))
+        took = progress.elapsed - begun
+        if progress.lacks(took):
+            break
     least = {path: min(errors[path] for errors in by_share.values()) for path in ("common", "per_series")}
     margin = 0.0 if len(origins[0].train) >= ENOUGH * config.n_series * config.lookback else MARGIN
     of_shares = {name: errors[_simplest_of_the_best(least, margin)] for name, errors in by_share.items()}
-    share = _simplest_of_the_best(of_shares, SHARE_MARGIN)
-    best, way = by_share[share], way._replace(share=shares[share])
-    path, choices = _simplest_of_the_best(best, margin), [Choice("seasonal profile", share, of_shares)]
-    if config.scale_windows is None:
+    chosen = _simplest_of_the_best(of_shares, SHARE_MARGIN)
+    best, way = by_share[chosen], way._replace(share=shares[chosen])
+    path, choices = _simplest_of_the_best(best, margin), [Choice("seasonal profile", chosen, of_shares)]
+    if config.scale_windows is None and not progress.lacks(took):
         divided = _linear_errors(origins, richest, way._replace(scaled=True))[path]
         of_scales = {"kept": best[path], "divided": divided}
         scale = _simplest_of_the_best(of_scales, SCALE_MARGIN)
         choices.append(Choice("window scale", scale, of_scales))
         way = way._replace(scaled=scale == "divided")
-    if path == "per_series" and candidates[-1].linear_cross_series:
+    if path == "per_series" and candidates[-1].linear_cross_series and not progress.lacks(took * len(candidates)):
         best |= _mean(origins, [origin.cross_series_errors(candidates[2:], way) for origin in origins])
         path = _simplest_of_the_best(best)
         if best[path] > (1 - CROSS_SERIES_MARGIN) * best["per_series"]:
