@@ -50,7 +50,7 @@ SHARES = {"whole": 1.0, "half": 0.5, "none": 0.0}
 HARMONICS = 0, 1, 2, 4  # of the season, by whose phase cross-series weights may vary
 MARGIN = 0.005  # share of the error by which a candidate of more weights must be better, where rows are few
 ENOUGH = 20  # windows of a series for each of its weights, from which on they are not
-SCALE_MARGIN = 0.03  # that by which windows over their scale must be better
+SCALE_MARGIN = 0.08  # that by which windows over their scale must be better, over the root of the number of series
 SHARE_MARGIN = 0.01  # that by which less of the seasonal profile must be better
 CROSS_SERIES_MARGIN = 0.01  # that by which one must be that reads all series, and forecasts some alone less well
 STEPS = 48  # ahead, of which the errors are compared
@@ -132,7 +132,7 @@ def choose_path(
     if config.scale_windows is None and not progress.lacks(took):
         divided = _linear_errors(origins, richest, way._replace(scaled=True))[path]
         of_scales = {"kept": best[path], "divided": divided}
-        scale = _simplest_of_the_best(of_scales, SCALE_MARGIN)
+        scale = _simplest_of_the_best(of_scales, max(MARGIN, SCALE_MARGIN / math.sqrt(config.n_series)))
         choices.append(Choice("window scale", scale, of_scales))
         way = way._replace(scaled=scale == "divided")
     if path == "per_series" and candidates[-1].linear_cross_series and not progress.lacks(took * len(candidates)):
