@@ -21,9 +21,10 @@ from .training.choices import Choice
 from .training.relative import BOUND, SMALLEST
 from .windows.splits import Fold
 
-MOST_TYPICAL_ROWS = 3000  # of a typical series; beyond, a season is a small part of what the network has seen
+MOST_TYPICAL_ROWS = 5000  # of a typical series; beyond, a season is a small part of what the network has seen
 MOST_SERIES = 2000  # evenly spaced ones that choose the weights
-MOST_ORIGINS = 4  # of each series that do
+MOST_FORECASTS = 4000  # of all series that do, from as many origins of each as that allows
+LEAST_ORIGINS, MOST_ORIGINS = 2, 16
 MOST_ENTRIES = 2**22  # of the errors of all weights that are held at once
 PARTS = 4  # a weight tried is a number of so many parts
 BOTH = "both"  # readings, averaged
@@ -113,7 +114,7 @@ class Candidates:
         if not len(series):
             return cls(panel, series, known, known[:, None], {}, fitted, positive)
         spare = fold.validation[series] - known - horizon
-        n_origins = min(MOST_ORIGINS, 1 + int(spare.max()))
+        n_origins = min(max(LEAST_ORIGINS, MOST_FORECASTS // len(series)), MOST_ORIGINS, 1 + int(spare.max()))
         share = np.linspace(0, 1, n_origins) if n_origins > 1 else np.zeros(1)
         origins = known[:, None] + (spare[:, None] * share).astype(int)
         model = StatisticalModel.fit(panel.data, known, horizon, periods, readings)

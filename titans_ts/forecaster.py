@@ -94,7 +94,7 @@ class TitansForecaster(BaseEstimator):
         a gibibyte or too long.
     combine : bool
         Average the network's forecasts with those of exponential smoothing and of one autoregression for all series,
-        by weights that the validation rows choose, where series are short: 3,000 rows and fewer of a typical one.
+        by weights that the validation rows choose, where series are short: 5,000 rows and fewer of a typical one.
     loss : {"mse", "mae", "huber"}
         The training loss, of the scaled values.
     learning_rate : float
