@@ -2,6 +2,7 @@
 
     python experiments/benchmark/competitions.py
     python experiments/benchmark/competitions.py "M3 yearly" "M3 other" --methods TitansForecaster
+    python experiments/benchmark/competitions.py "M3 yearly" --choices
 
 Of each group: `TitansForecaster(horizon=h)` as it comes, the same for all groups; naive forecasts; statsforecast's
 DynamicOptimizedTheta and AutoETS, one series after another, which need `pip install -c constraints.txt -e '.[bench]'`;
@@ -44,6 +45,10 @@ METHODS = (OURS, *NAIVE, *PEERS, ENTRIES)
 def main(argv: list[str] | None = None) -> None:
     """Measure the rows asked for; each is in the CSV as soon as it is measured."""
     args = _arguments(argv)
+    if args.choices:
+        for name in args.groups:
+            print(choices_text(load_competition(name, root=args.root)), flush=True)
+        return
     out, methods = args.out / "competitions.csv", args.methods
     if set(methods) & set(PEERS) and not peer("statsforecast.models", "competitions"):
         methods = [method for method in methods if method not in PEERS]
@@ -134,10 +139,22 @@ def run_here(series: Series, method: str) -> dict[str, Any]:
 
 def forecast_all(competition: Competition) -> np.ndarray:
     """The forecast of the estimator with its defaults, fitted to all series at once, for each row of `test`."""
-    model = TitansForecaster(horizon=competition.horizon, random_state=0, verbose=0).fit(competition.train)
+    model = fitted(competition)
     keys = ["unique_id", "ds"]
     ordered = competition.test[keys].merge(model.predict(), on=keys, how="left", validate="1:1")
     return ordered["Titans"].to_numpy(dtype=np.float64)
+
+
+def fitted(competition: Competition) -> TitansForecaster:
+    """The estimator with its defaults, fitted to all series at once."""
+    return TitansForecaster(horizon=competition.horizon, random_state=0, verbose=0).fit(competition.train)
+
+
+def choices_text(competition: Competition) -> str:
+    """What the estimator chose on the held-back rows of a group, beside what else it tried."""
+    table = fitted(competition).summary()
+    shown = table.assign(relative_error=table["relative_error"].round(4), chosen=table["chosen"].map({True: "*"}))
+    return f"\n{competition.name}\n{shown.fillna('').to_string(index=False)}"
 
 
 def statistical(name: str) -> Callable[[np.ndarray, int, int], np.ndarray]:
@@ -165,6 +182,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--again", action="store_true", help="measure rows that the CSV holds")
+    parser.add_argument(
+        "--choices", action="store_true", help="print what the estimator chose by held-back rows, and measure nothing"
+    )
     parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA")
     parser.add_argument("--out", type=Path, default=record.RESULTS, help="folder of the CSV")
     args = parser.parse_args(argv)

@@ -182,6 +182,20 @@ def test_the_estimator_forecasts_every_row_of_test_in_its_order() -> None:
     assert forecast[0] > forecast[4] > forecast[2], "the series in the order of test"
 
 
+def test_choices_are_printed_and_nothing_is_measured(
+    small: Competition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = pd.DataFrame([("reading", "both", 0.51239, True), ("reading", "values", 0.6, False)])
+    summary.columns = ["choice", "candidate", "relative_error", "chosen"]
+    monkeypatch.setattr(Estimator, "summary", lambda self: summary, raising=False)
+    monkeypatch.setattr(competitions, "TitansForecaster", Estimator)
+    competitions.main(["M3 yearly", "--choices", "--out", str(tmp_path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "M3 yearly"
+    assert [line.split() for line in lines[3:]] == [["reading", "both", "0.5124", "*"], ["reading", "values", "0.6000"]]
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.data
 def test_series_in_seconds_of_the_year_1200_can_be_fitted(data_folder: Path) -> None:
     competition = load_competition("M4 yearly", root=data_folder)
