@@ -219,7 +219,7 @@ def scaled_errors(
 
 
 def best_weights(errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The mean of the weights that held-back rows cannot tell from the best, or that are within a hundredth of them.
+    """The mean of the weights that held-back rows cannot tell from the best, or that err as little to half a percent.
 
     Parameters
     ----------

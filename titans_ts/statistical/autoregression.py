@@ -16,6 +16,7 @@ import numpy as np
 from titans_ts.tables.series_data import SeriesData
 
 from .adjusted import AdjustedSeries
+from .sums import running_sums
 
 LAGS = 3
 BURN = 3  # rows of a series before the first origin
@@ -91,9 +92,8 @@ def _running_scale(data: SeriesData[np.ndarray], change: np.ndarray) -> np.ndarr
     """The mean absolute change of each series up to each row, (rows,), at least a share of its `change`."""
     row, step = data.row_in_series, np.abs(np.diff(data.values, prepend=data.values[:1]))
     step[data.offsets] = 0
-    total = np.cumsum(step)
-    total -= np.repeat(total[data.offsets], data.lengths)
-    scale: np.ndarray = np.maximum(total / np.maximum(row, 1), SMALLEST_SCALE * np.repeat(change, data.lengths))
+    mean = running_sums(step, data) / np.maximum(row, 1)
+    scale: np.ndarray = np.maximum(mean, SMALLEST_SCALE * np.repeat(change, data.lengths))
     return scale
 
 

@@ -15,6 +15,7 @@ from .methods import Methods
 from .smoothing import FAMILIES, Family, Smoothing
 
 MOST_ROWS = 2000  # the last ones of a series, which are read
+LEAST_KNOWN = MOST_ROWS // 2  # known rows of a series that has them, which are read however many rows come after
 READINGS = ("values", "logarithms")
 METHODS = ("smoothing", "autoregression")
 
@@ -54,12 +55,10 @@ class StatisticalModel:
         periods : tuple of int
         readings : tuple of str
         """
-        recent, dropped = last_rows(data)
+        recent, dropped = last_rows(data, known)
         fitted = {}
         for reading in readings:
-            series = AdjustedSeries.of(
-                recent, periods, logarithms=reading == "logarithms", known=np.maximum(known - dropped, 1)
-            )
+            series = AdjustedSeries.of(recent, periods, logarithms=reading == "logarithms", known=known - dropped)
             fitted[reading] = Smoothing.fit(series, horizon), Autoregression.fit(series, horizon)
         return cls(periods, fitted)
 
@@ -98,14 +97,14 @@ class StatisticalModel:
         """
         known = data.lengths if known is None else known
         origins = data.lengths[:, None] if origins is None else origins
-        recent, dropped = last_rows(data)
+        recent, dropped = last_rows(data, known)
         forecasts = []
         for reading, models in self.fitted.items():
             series = AdjustedSeries.of(
                 recent,
                 self.periods,
                 logarithms=reading == "logarithms" and (True if positive is None else positive),
-                known=np.maximum(known - dropped, 1),
+                known=known - dropped,
                 origins=origins - dropped[:, None],
                 earlier=earlier,
             )
@@ -143,6 +142,7 @@ class StatisticalModel:
         return cls(periods, fitted)
 
 
-def last_rows(data: SeriesData[np.ndarray]) -> tuple[SeriesData[np.ndarray], np.ndarray]:
-    """The rows of each series that are read, and how many before them are not, (n_series,)."""
-    return data.tail(MOST_ROWS), np.maximum(data.lengths - MOST_ROWS, 0)
+def last_rows(data: SeriesData[np.ndarray], known: np.ndarray) -> tuple[SeriesData[np.ndarray], np.ndarray]:
+    """The rows of each series that are read, `known` (n_series,) ones among them, and how many before them are not."""
+    dropped = np.maximum(np.minimum(data.lengths - MOST_ROWS, known - LEAST_KNOWN), 0)
+    return data.tail(data.lengths - dropped), dropped

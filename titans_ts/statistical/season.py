@@ -10,6 +10,8 @@ import numpy as np
 
 from titans_ts.tables.series_data import SeriesData
 
+from .sums import running_sums
+
 DECAY = 0.8  # how much a season counts, over the one after it
 LEAST = 2.5  # seasons that a series must cover
 
@@ -72,14 +74,15 @@ def _indices(
 def _moving_average(values: np.ndarray, data: SeriesData[np.ndarray], counted: np.ndarray, period: int) -> np.ndarray:
     """The mean over a season around each row, (rows,), NaN where it does not lie within the rows `counted`."""
     base = np.repeat(values[data.offsets], data.lengths)
-    total = np.concatenate([[0.0], np.cumsum(values - base)])
+    total = running_sums(values - base, data)
     half, at = period // 2, np.arange(len(values))
     first = np.repeat(data.offsets, data.lengths)
     last = first + np.repeat(np.bincount(data.series_of_row[counted], minlength=data.n_series), data.lengths)
     inside = (at - half >= first) & (at + half < last)
-    begin, end = np.where(inside, at - half, 0), np.where(inside, at + half, 0)
+    begin, end = np.where(inside, at - half, at), np.where(inside, at + half, at)
+    before = np.where(begin > first, total[begin - 1], 0.0)
     if period % 2:
-        mean = (total[end + 1] - total[begin]) / period
+        mean = (total[end] - before) / period
     else:  # the ends count half each
-        mean = (total[end + 1] - total[begin] + total[end] - total[begin + 1]) / (2 * period)
+        mean = (total[end] - before + total[end - 1] - total[begin]) / (2 * period)
     return np.where(inside, mean + base, np.nan)
