@@ -6,6 +6,7 @@ weights that held-back rows cannot tell from the best ones count as well; Hyndma
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -26,6 +27,7 @@ MOST_SERIES = 2000  # evenly spaced ones that choose the weights
 MOST_FORECASTS = 4000  # of all series that do, from as many origins of each as that allows
 LEAST_ORIGINS, MOST_ORIGINS = 2, 16
 MOST_ENTRIES = 2**22  # of the errors of all weights that are held at once
+PILOT = 50  # series by which the time for all is estimated
 PARTS = 4  # a weight tried is a number of so many parts
 BOTH = "both"  # readings, averaged
 MOSTLY = 0.5  # share of series that must be positive for logarithms to be tried
@@ -175,6 +177,14 @@ class Candidates:
         total = np.bincount(data.series_of_row[inside], change[inside], data.n_series)
         scale: np.ndarray = total / np.maximum(self.known - 1, 1)
         return scale
+
+
+def seconds_needed(data: SeriesData[np.ndarray], horizon: int, periods: tuple[int, ...]) -> float:
+    """About how long `Candidates.fit` takes, by what it takes for a few of the series; rather too long."""
+    some = np.arange(0, data.n_series, -(-data.n_series // PILOT))
+    part, begun = data.take(some), time.perf_counter()
+    StatisticalModel.fit(part, part.lengths, horizon, periods).forecast(part, horizon)
+    return (time.perf_counter() - begun) * (data.n_series + min(data.n_series, MOST_SERIES)) / len(some)
 
 
 def is_combined(data: SeriesData[np.ndarray], config: ModelConfig) -> bool:

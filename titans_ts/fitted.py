@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from .bounds import Bounds
-from .combination import Candidates, Combination, is_combined
+from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
 from .model import ModelConfig, SimbaForecaster
 from .predict import recent_rows, recursive_forecast
@@ -147,9 +147,13 @@ class FittedModel:
                 if progress.lacks(0.0):
                     warnings.warn(_too_short(progress, begun), stacklevel=4)
                 candidates = None
-                if options.periods is not None and is_combined(panel.data, config) and not progress.lacks(0.0):
+                if options.periods is not None and is_combined(panel.data, config):
                     progress.begin("statistical forecasts")
-                    candidates = Candidates.fit(panel, fold, horizon, options.periods)
+                    needed = 0.0
+                    if progress.time_limit is not None and progress.left > 0:
+                        needed = seconds_needed(panel.data, horizon, options.periods)
+                    if not progress.lacks(needed):
+                        candidates = Candidates.fit(panel, fold, horizon, options.periods)
             history = fit_network(
                 network,
                 windows.train,

@@ -712,3 +712,20 @@ def test_cross_series_weights_may_be_solved_for_by_some_of_the_origins(monkeypat
     assert inputs * (inputs + 2 * HORIZON) * len(train) / 2 > 5e4, "some must be left out"
     assert errors[0] != errors[1]
     assert errors[1] == pytest.approx(errors[0], rel=0.05)
+
+
+@pytest.mark.parametrize("step", [0.0, 1e-5, 1e-3])
+def test_a_series_whose_train_windows_are_all_but_flat_has_no_huge_weights_of_its_own(step: float) -> None:
+    """What came after a window that hardly varied is no multiple of it."""
+    random = np.random.default_rng(0)
+    t = np.arange(40)
+    waves = [np.sin(t * (0.5 + i / 8)) + 0.01 * random.normal(size=40) for i in range(20)]  # each by weights of its own
+    short = np.concatenate([[step, 0.0, step], np.cumsum(random.normal(size=37))])
+    data = data_of(*waves, short)
+    network = SimbaForecaster(make(n_series=21, lookback=6, linear_per_series=True, linear_window_mean=True)).eval()
+    train, validation = (np.array([*[value] * 20, few]) for value, few in ((30, 7), (40, 11)))
+    windows = windows_of(data, np.array([*[6] * 20, 3]), train, lookback=6)
+    initialise(network, windows, windows_of(data, train, validation, lookback=6))
+    assert network.linear is not None
+    assert network.linear.per_series is not None
+    assert network.linear.per_series[-1].abs().max() < 2 * network.linear.per_series[:-1].abs().max() + 10

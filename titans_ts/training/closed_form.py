@@ -42,6 +42,9 @@ MOST_QUADRATIC = 2**24  # numbers of the quadratic forms of series that are held
 WINDOW_MEAN_SHARES = 0.5, 0.75
 WINDOW_MEAN_LOOKBACKS = 3.5  # in so many the share covers all but 1/e of its way from the next step to far ahead
 LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this power of the lag
+# What a series' ridge is in proportion to, over what that of all is, at least: the windows of a short series may be all
+# but flat, and then say nothing of how it goes on.
+LEAST_SCALE = 1e-3
 PARTS = 5  # ends of a window that a path may read: its whole, its last half, its last quarter, ...
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
 INITIALISED = ("cycle", "linear", "cross_series")  # the parts of a network that are set here
@@ -331,7 +334,8 @@ def _ridge_regression(
     values = values.clamp(min=0)
     scale = values.mean(-1, keepdim=True)
     target = vectors.mT @ (moments.xy - moments.xx @ anchor)
-    # Without a window, or where all are flat, nothing says anything against the anchor: (..., ridges, inputs).
+    scale = scale.maximum(LEAST_SCALE * scale.mean())
+    # Where all windows are flat, nothing says anything against the anchor: (..., ridges, inputs).
     shares = torch.stack([(1 / (values + ridge * scale)).where(scale > 0, 0.0) for ridge in ridges], dim=-2)
     errors = scoring.moments.errors(anchor).unsqueeze(-1) - _gains(scoring.moments, anchor, vectors, target, shares)
     relative = relative_error(errors.mT, scoring.naive)  # (ridges,)
