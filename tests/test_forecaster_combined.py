@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 from titans_ts import TitansForecaster, saving
-from titans_ts.statistical.model import METHODS, MOST_ROWS, READINGS
+from titans_ts.statistical import model as module
+from titans_ts.statistical.model import METHODS, READINGS
 
 from .test_saving import edit_manifest, forge
 
@@ -63,6 +64,17 @@ def train(table: pd.DataFrame) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def fitted(train: pd.DataFrame) -> TitansForecaster:
     return tiny().fit(train)
+
+
+@pytest.fixture(scope="module")
+def few(train: pd.DataFrame) -> pd.DataFrame:
+    """Some of the series, for what must be fitted again."""
+    return train.iloc[:, :12]
+
+
+@pytest.fixture(scope="module")
+def small(few: pd.DataFrame) -> TitansForecaster:
+    return tiny().fit(few)
 
 
 def scaled_error(forecast: pd.DataFrame, table: pd.DataFrame) -> float:
@@ -126,10 +138,11 @@ def test_combine_is_true_or_false(value: Any, train: pd.DataFrame) -> None:
     assert tiny(combine=np.False_, val_size=0).fit(train.iloc[:, :2]).fitted_.combination is None
 
 
-def test_several_outputs_are_not_combined_and_long_series_are_not() -> None:
+def test_long_series_are_not_combined() -> None:
     values = np.cumsum(np.random.default_rng(0).normal(size=(3002, 1)), axis=0)
-    assert tiny(lookback=24).fit(values).fitted_.combination is None
-    assert "combination" not in set(tiny(lookback=24).fit(values).summary()["choice"])
+    model = tiny(lookback=24).fit(values)
+    assert model.fitted_.combination is None
+    assert "combination" not in set(model.summary()["choice"])
 
 
 def test_without_validation_rows_all_forecasts_count_alike(train: pd.DataFrame) -> None:
@@ -142,38 +155,38 @@ def test_without_validation_rows_all_forecasts_count_alike(train: pd.DataFrame) 
 # One table, given in many ways
 
 
-def test_two_fits_are_equal_to_the_bit(train: pd.DataFrame, fitted: TitansForecaster) -> None:
-    pd.testing.assert_frame_equal(tiny().fit(train).predict(), fitted.predict(), check_exact=True)
+def test_two_fits_are_equal_to_the_bit(few: pd.DataFrame, small: TitansForecaster) -> None:
+    pd.testing.assert_frame_equal(tiny().fit(few).predict(), small.predict(), check_exact=True)
 
 
-def test_nothing_is_random(train: pd.DataFrame, fitted: TitansForecaster) -> None:
+def test_nothing_is_random(few: pd.DataFrame, small: TitansForecaster) -> None:
     """The statistical forecasts of another seed are the same to the bit."""
-    other = tiny(random_state=7).fit(train)
-    first, second = (m.fitted_.combination.model.arrays() for m in (fitted, other))
+    other = tiny(random_state=7).fit(few)
+    first, second = (m.fitted_.combination.model.arrays() for m in (small, other))
     assert all(np.array_equal(array, second[name]) for name, array in first.items())
-    assert np.array_equal(fitted.fitted_.combination.weights, other.fitted_.combination.weights)
+    assert np.array_equal(small.fitted_.combination.weights, other.fitted_.combination.weights)
 
 
-def test_long_and_wide_and_rows_in_any_order_are_equal(train: pd.DataFrame, fitted: TitansForecaster) -> None:
-    expected = fitted.predict().to_numpy()
-    for rows in (long(train), long(train).sample(frac=1, random_state=0)):
+def test_long_and_wide_and_rows_in_any_order_are_equal(few: pd.DataFrame, small: TitansForecaster) -> None:
+    expected = small.predict().to_numpy()
+    for rows in (long(few), long(few).sample(frac=1, random_state=0)):
         assert np.array_equal(wide_of(tiny().fit(rows).predict()), expected)
 
 
-def test_the_order_of_columns_changes_nothing(train: pd.DataFrame, fitted: TitansForecaster) -> None:
-    backwards = train[train.columns[::-1]]
-    found = tiny().fit(backwards).predict()[train.columns]
-    pd.testing.assert_frame_equal(found, fitted.predict(), **ROUNDING)
+def test_the_order_of_columns_changes_nothing(few: pd.DataFrame, small: TitansForecaster) -> None:
+    backwards = few[few.columns[::-1]]
+    found = tiny().fit(backwards).predict()[few.columns]
+    pd.testing.assert_frame_equal(found, small.predict(), **ROUNDING)
 
 
-def test_polars_and_pandas_are_equal(train: pd.DataFrame, fitted: TitansForecaster) -> None:
-    forecast = tiny().fit(pl.from_pandas(long(train))).predict()
+def test_polars_and_pandas_are_equal(few: pd.DataFrame, small: TitansForecaster) -> None:
+    forecast = tiny().fit(pl.from_pandas(long(few))).predict()
     assert isinstance(forecast, pl.DataFrame)
-    assert np.array_equal(wide_of(forecast), fitted.predict().to_numpy())
+    assert np.array_equal(wide_of(forecast), small.predict().to_numpy())
 
 
-def test_rows_fitted_given_again_forecast_as_the_fit_does(train: pd.DataFrame, fitted: TitansForecaster) -> None:
-    pd.testing.assert_frame_equal(fitted.predict(df=train), fitted.predict(), **ROUNDING)
+def test_rows_fitted_given_again_forecast_as_the_fit_does(few: pd.DataFrame, small: TitansForecaster) -> None:
+    pd.testing.assert_frame_equal(small.predict(df=few), small.predict(), **ROUNDING)
 
 
 def test_some_of_the_series_are_forecast_as_among_all(train: pd.DataFrame) -> None:
@@ -183,11 +196,9 @@ def test_some_of_the_series_are_forecast_as_among_all(train: pd.DataFrame) -> No
 
 
 @pytest.mark.parametrize("power", [-40, 30])
-def test_a_power_of_two_is_a_unit_that_changes_nothing(
-    power: int, train: pd.DataFrame, fitted: TitansForecaster
-) -> None:
+def test_a_power_of_two_is_a_unit_that_changes_nothing(power: int, few: pd.DataFrame, small: TitansForecaster) -> None:
     unit = 2.0**power
-    pd.testing.assert_frame_equal(tiny().fit(train * unit).predict() / unit, fitted.predict(), **ROUNDING)
+    pd.testing.assert_frame_equal(tiny().fit(few * unit).predict() / unit, small.predict(), **ROUNDING)
 
 
 # What is forecast
@@ -221,16 +232,16 @@ def test_past_the_horizon_the_first_steps_stay(fitted: TitansForecaster) -> None
     assert len(fitted.predict(1)) == 1
 
 
-def test_bounds_are_kept(train: pd.DataFrame, fitted: TitansForecaster) -> None:
-    free = fitted.predict()
+def test_bounds_are_kept(few: pd.DataFrame, small: TitansForecaster) -> None:
+    free = small.predict()
     low, high = float(np.quantile(free, 0.3)), float(np.quantile(free, 0.7))
-    found = tiny(lower=low, upper=high).fit(train).predict()
+    found = tiny(lower=low, upper=high).fit(few).predict()
     pd.testing.assert_frame_equal(found, free.clip(low, high), **ROUNDING)
 
 
-def test_constant_series_are_forecast_as_constant(train: pd.DataFrame) -> None:
+def test_constant_series_are_forecast_as_constant(few: pd.DataFrame) -> None:
     values = {"zero": 0.0, "tenth": 0.1, "below": -7.0, "huge": 1e250}
-    found = tiny().fit(train.assign(**values)).predict(30)
+    found = tiny().fit(few.assign(**values)).predict(30)
     for name, value in values.items():
         assert found[name].nunique() == 1
         assert found[name].iloc[0] == pytest.approx(value, rel=1e-14, abs=0)
@@ -246,10 +257,12 @@ def test_series_of_unequal_lengths_and_gaps_are_forecast(train: pd.DataFrame) ->
     assert np.abs(np.log(found / last)).mean() < 0.25
 
 
-def test_validation_rows_may_be_more_than_are_read() -> None:
-    """A walk of which most is held back is forecast near its last values, not near 0."""
-    values = 1000 + np.cumsum(np.random.default_rng(0).normal(size=MOST_ROWS + 900))[:, None]
-    summary = tiny(lookback=24, horizon=6, val_size=MOST_ROWS + 500).fit(values).summary()
+def test_validation_rows_may_be_more_than_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk of which most is held back is forecast near its last values."""
+    monkeypatch.setattr(module, "MOST_ROWS", 60)
+    monkeypatch.setattr(module, "LEAST_KNOWN", 30)
+    values = 1000 + np.cumsum(np.random.default_rng(0).normal(size=200))[:, None]
+    summary = tiny(lookback=24, horizon=6, val_size=150, linear_path=True).fit(values).summary()
     errors = summary.query("choice == 'statistical methods read'")["relative_error"]
     assert errors.max() < 1.7  # of at most 4; forecasts of 0 would be off by hundreds of steps
 
@@ -302,7 +315,7 @@ def test_the_score_is_that_of_the_combined_forecast(table: pd.DataFrame, fitted:
     assert fitted.score(table[ROWS:]) == pytest.approx(-(errors.to_numpy() ** 2).mean(), rel=1e-9)
 
 
-def test_the_table_is_not_changed(train: pd.DataFrame) -> None:
-    before = train.copy(deep=True)
-    tiny().fit(train).predict(df=train[-5:])
-    pd.testing.assert_frame_equal(train, before, check_exact=True)
+def test_the_table_is_not_changed(few: pd.DataFrame) -> None:
+    before = few.copy(deep=True)
+    tiny().fit(few).predict(df=few[-5:])
+    pd.testing.assert_frame_equal(few, before, check_exact=True)

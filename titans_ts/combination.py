@@ -53,9 +53,20 @@ class Combination:
     positive: np.ndarray
 
     def forecast(self, network: np.ndarray, data: SeriesData[np.ndarray], fitted: Earlier) -> np.ndarray:
-        """The mean of the network's forecasts (n_series, steps) with those after the last rows of the same series.
+        """The mean of the network's forecasts with the statistical ones.
 
-        `fitted` are the rows that a forecast from the end of the fit reads.
+        Parameters
+        ----------
+        network : ndarray, shape (n_series, steps)
+            In the units of the data.
+        data : SeriesData
+            The rows after which it forecasts.
+        fitted : Earlier
+            The rows that a forecast from the end of the fit reads.
+
+        Returns
+        -------
+        ndarray, shape (n_series, steps)
         """
         positive = (fitted.series < 0) | self.positive[fitted.series]
         found = self.model.forecast(data, network.shape[1], positive=positive, earlier=fitted)[:, :, :, 0].mean(0)
@@ -129,10 +140,21 @@ class Candidates:
     def choose(
         self, network: Callable[[Panel, np.ndarray], np.ndarray]
     ) -> tuple[Combination | None, tuple[Choice, ...]]:
-        """The combination with a network, None where that is best alone, and what was tried.
+        """Choose how much a network and each statistical method count.
 
-        `network` forecasts the steps of the horizon, (n_series, horizon), after the rows of a panel, whose series have
-        the numbers given among those fitted.
+        Parameters
+        ----------
+        network : callable
+            From a panel, and the numbers (n_series,) of its series among those fitted, to the network's forecasts of
+            the horizon after its rows: (n_series, horizon), in the units of the data.
+
+        Returns
+        -------
+        combination : Combination or None
+            None where the network is best alone. All count alike where no row can tell.
+        choices : tuple of Choice
+            What was tried. The errors are absolute ones over the mean absolute change of each series, bounded as
+            `scaled_errors` says.
         """
         even = np.full(1 + len(METHODS), 1 / (1 + len(METHODS)))
         future, observed, scale = *self._future(), self._scale()

@@ -307,12 +307,13 @@ class TitansForecaster(BaseEstimator):
         Parameters
         ----------
         h : int, optional
-            Steps ahead; the trained horizon if None. Past it the forecast is recursive, in blocks of a horizon. A table
-            here is taken for `df`.
+            Steps ahead; the trained horizon if None. Past it the network's forecast is recursive, in blocks of a
+            horizon. A table here is taken for `df`.
         df : table of a kind that `fit` takes, optional
             Forecast from the end of these rows instead: later or other rows of the series fitted, of some of them, or
             of others. Rows short of a lookback are padded. A series that was not fitted is scaled by the rows given
-            here, all of them, and minus their seasonal profile once they cover one. An array has no times: its first
+            here, all of them, and minus their seasonal profile once they cover one. Where forecasts are combined, a
+            series fitted has the season of the rows fitted, if these are more. An array has no times: its first
             row counts as the first step, as in `fit`, which matters to a model with a cycle.
 
         Returns
@@ -383,7 +384,9 @@ class TitansForecaster(BaseEstimator):
             One row for each candidate of each choice: `choice`, `candidate`, `relative_error`, `chosen`. The error is
             over that of the better of two naive forecasts, the last value and the mean, bounded so that no single
             series decides, and a mean over series and origins in time; below .8 is better than naive. Of two
-            candidates with close errors the simpler one is chosen. Empty where everything was given.
+            candidates with close errors the simpler one is chosen. Of the statistical methods, and of what is combined,
+            it is the mean absolute error over the mean absolute change from row to row, bounded alike; of weights with
+            close errors the mean is taken. Empty where everything was given.
 
         Raises
         ------
@@ -397,8 +400,8 @@ class TitansForecaster(BaseEstimator):
         """Write the fitted forecaster into a folder that `load` reads: JSON and safetensors, no pickle.
 
         A model saved there before is replaced in one step: where saving fails or is killed at any moment, the model
-        before it stays whole. Of the data, only what a forecast reads is kept: the last lookback of each series, and
-        with `linear_path="across"` what others did at those times.
+        before it stays whole. Of the data, only what a forecast reads is kept: the last lookback of each series, with
+        `linear_path="across"` what others did at those times, and where forecasts are combined the last 2,000 rows.
 
         Parameters
         ----------

@@ -81,12 +81,25 @@ def test_a_power_of_two_is_a_unit_that_changes_no_bit(power: int, logarithms: bo
     assert np.array_equal(np.ldexp(first.inverse(forecast), power), other.inverse(forecast))
 
 
-def test_only_known_rows_tell_season_change_and_extremes() -> None:
+def test_extremes_are_of_the_rows_that_each_forecast_has_seen() -> None:
+    """So that a series that has grown past its known rows is not held back."""
+    values = np.exp(np.linspace(0, 4, 41))
+    how = dict(known=np.array([11]), origins=np.array([[11, 31]]))
+    found = adjusted(values, periods=(), logarithms=True, **how)
+    logarithm = found.power[0] * np.log(2)
+    np.testing.assert_allclose(found.low + logarithm, [[0, 0]], atol=1e-12)
+    np.testing.assert_allclose(found.high + logarithm, [[1, 3]])
+    forecast = found.inverse(np.full((1, 2, 1), 100.0))[0, :, 0]
+    np.testing.assert_allclose(forecast, np.exp([1 + BEYOND, 3 + 3 * BEYOND]))
+
+
+def test_only_known_rows_tell_season_and_change() -> None:
     values = 10 + season(80) + np.random.default_rng(0).normal(size=80)
     later = values.copy()
     later[50:] = np.linspace(-16, 16, 30)  # of the same power of two
-    known = np.array([50])
-    first, other, short = adjusted(values, known=known), adjusted(later, known=known), adjusted(values[:50])
+    known, origins = np.array([50]), np.array([[50]])
+    first, other = (adjusted(rows, known=known, origins=origins) for rows in (values, later))
+    short = adjusted(values[:50])
     for name in ("indices", "change", "low", "high", "power"):
         assert np.array_equal(getattr(first, name), getattr(other, name))
     assert np.array_equal(first.indices, short.indices)
@@ -150,6 +163,6 @@ def test_series_are_taken_in_the_order_asked_for() -> None:
 
 
 def test_forecasts_may_begin_at_the_known_end() -> None:
-    found = adjusted(walk(40, 0), known=np.array([30]), origins=np.array([[32, 40]]))
+    found = adjusted(walk(41, 0), known=np.array([30]), origins=np.array([[32, 40]]))
     assert found.at_known_end().origins.tolist() == [[30]]
     assert found.origins.tolist() == [[32, 40]]

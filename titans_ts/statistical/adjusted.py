@@ -58,8 +58,8 @@ class AdjustedSeries:
         What was taken away, by time index.
     logarithms : ndarray of bool, shape (n_series,)
         Which series are given by their logarithms.
-    low, high : ndarray, shape (n_series,)
-        The extremes of the known rows before the adjustment.
+    low, high : ndarray, shape (n_series, origins)
+        The extremes of the rows that each forecast has seen, before the adjustment.
     power : ndarray of int, shape (n_series,)
         The power of two that values were divided by, exactly, so that none is large.
     """
@@ -85,20 +85,28 @@ class AdjustedSeries:
         origins: np.ndarray | None = None,
         earlier: Earlier | None = None,
     ) -> AdjustedSeries:
-        """Adjust series for seasons of `periods` steps.
+        """Adjust series for their seasons.
 
-        Of the series with `logarithms` (n_series,) those are read by them of which all values are positive. All rows
-        are known, and forecasts begin at the end, where `known` and `origins` are None. Of a series with more
-        `earlier` rows than known ones the season is taken from those, unless they are all alike.
+        Parameters
+        ----------
+        data : SeriesData
+        periods : tuple of int
+            Steps of the seasons, each a multiple of the one before; empty for none.
+        logarithms : ndarray of bool, shape (n_series,), or bool
+            Which series to read by their logarithms, of those whose values are all positive.
+        known : ndarray of int, shape (n_series,), optional
+            The first rows of each series, that may be learned from; all if None.
+        origins : ndarray of int, shape (n_series, origins), optional
+            How many rows each forecast has seen; all if None.
+        earlier : Earlier, optional
+            Rows that give the season of a series where they are more than its known ones, and not all alike.
         """
         known = data.lengths if known is None else known
         origins = data.lengths[:, None] if origins is None else origins
         power = _power(data)
         positive = (np.minimum.reduceat(data.values, data.offsets) > 0) & logarithms
         data = _read(data, power, positive)
-        inside = data.row_in_series < np.repeat(known, data.lengths)
-        low = np.minimum.reduceat(np.where(inside, data.values, np.inf), data.offsets)
-        high = np.maximum.reduceat(np.where(inside, data.values, -np.inf), data.offsets)
+        low, high = _extremes(data, origins)
         indices = np.zeros((data.n_series, 1))
         if periods:
             indices = seasonal_indices(data, known, periods)
@@ -123,14 +131,17 @@ class AdjustedSeries:
         return replace(self, origins=self.known[:, None])
 
     def inverse(self, forecast: np.ndarray) -> np.ndarray:
-        """Forecasts (n_series, origins, steps) of the adjusted series in the units of the data."""
+        """Forecasts (n_series, origins, steps) of the adjusted series in the units of the data, of that shape.
+
+        Of a series that was constant, and has no season, the forecast is that constant.
+        """
         data, period = self.data, self.indices.shape[1]
         if period > 1:
             time_index = (data.starts[:, None] + self.origins)[..., None] + np.arange(forecast.shape[-1])
             if data.clock is not None:
                 time_index = time_index + data.clock.shift(time_index)
             forecast = forecast + self.indices[np.arange(data.n_series)[:, None, None], time_index % period]
-        low, high, season = (x[:, None, None] for x in (self.low, self.high, np.ptp(self.indices, axis=1)))
+        low, high, season = self.low[..., None], self.high[..., None], np.ptp(self.indices, axis=1)[:, None, None]
         forecast = np.where((low == high) & (season == 0), low, forecast)
         if self.logarithms.any():
             read, beyond = self.logarithms[:, None, None], season + BEYOND * (high - low)
@@ -151,6 +162,16 @@ def _read(data: SeriesData[np.ndarray], power: np.ndarray, logarithms: np.ndarra
     values = np.ldexp(data.values, -np.repeat(power, data.lengths))
     read = np.repeat(logarithms, data.lengths) & (values > 0)
     return data.with_values(np.where(read, np.log(np.where(read, values, 1.0)), values))
+
+
+def _extremes(data: SeriesData[np.ndarray], origins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The least and greatest of the rows that each forecast has seen, both (n_series, origins)."""
+    row, low, high = data.row_in_series, np.empty(origins.shape), np.empty(origins.shape)
+    for i, rows in enumerate(origins.T):
+        seen = row < np.repeat(rows, data.lengths)
+        low[:, i] = np.minimum.reduceat(np.where(seen, data.values, np.inf), data.offsets)
+        high[:, i] = np.maximum.reduceat(np.where(seen, data.values, -np.inf), data.offsets)
+    return low, high
 
 
 def _mean_change(data: SeriesData[np.ndarray], known: np.ndarray) -> np.ndarray:

@@ -28,7 +28,11 @@ def evidence(smoothed: Smoothed, change: np.ndarray) -> np.ndarray:
 
 
 def weights(log_likelihood: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """How much each method counts in each series: (n_series, n_methods), the sum of each series' 1."""
+    """How much each method counts in each series: (n_series, n_methods), the sum of each series' 1.
+
+    `log_likelihood` (n_series, n_methods) is that of `evidence`, `prior` (n_methods,) how much methods are expected to
+    count.
+    """
     log_weight = log_likelihood + np.log(prior)
     weight = np.exp(log_weight - log_weight.max(1, keepdims=True))
     normalised: np.ndarray = weight / weight.sum(1, keepdims=True)
@@ -36,7 +40,7 @@ def weights(log_likelihood: np.ndarray, prior: np.ndarray) -> np.ndarray:
 
 
 def prior_of(log_likelihood: np.ndarray) -> np.ndarray:
-    """The share of series that each method serves, (n_methods,)."""
+    """The share of series that each method serves, (n_methods,), from `evidence` (n_series, n_methods)."""
     n_series, n_methods = log_likelihood.shape
     prior = np.full(n_methods, 1 / n_methods)
     for _ in range(ROUNDS):
@@ -46,6 +50,6 @@ def prior_of(log_likelihood: np.ndarray) -> np.ndarray:
 
 
 def most_likely(prior: np.ndarray) -> np.ndarray:
-    """The fewest methods that have nearly all of the prior together, in their own order."""
+    """The numbers of the fewest methods that have nearly all of the prior (n_methods,) together, in rising order."""
     order = np.argsort(-prior, kind="stable")
     return np.sort(order[: int(np.searchsorted(np.cumsum(prior[order]), KEPT)) + 1])

@@ -51,6 +51,11 @@ def smooth(
         Rows of each series up to which errors count.
     origins : ndarray of int, shape (n_series, origins)
         How many rows of each series a forecast has seen, each at least 1.
+
+    Returns
+    -------
+    Smoothed
+        In the units of `rows`.
     """
     steps, n_series = rows.shape
     n_methods, horizon = len(methods), int(judged[-1])
