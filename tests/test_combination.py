@@ -11,7 +11,6 @@ import pytest
 from titans_ts import combination as module
 from titans_ts.combination import (
     BOTH,
-    MOST_ORIGINS,
     Candidates,
     Combination,
     best_weights,
@@ -149,10 +148,9 @@ def test_forecasts_are_of_the_rows_held_back_from_several_origins() -> None:
     found = candidates_of(panel, val_size=15)
     assert found.series.tolist() == list(range(12))
     assert found.known.tolist() == [45] * 12
-    assert found.origins.tolist() == [[45, 48, 51, 54]] * 12
-    assert MOST_ORIGINS == 4
+    assert found.origins.tolist() == [list(range(45, 55))] * 12
     assert {name: forecast.shape for name, forecast in found.forecasts.items()} == dict.fromkeys(
-        (*READINGS, BOTH), (len(METHODS), 12, 4, HORIZON)
+        (*READINGS, BOTH), (len(METHODS), 12, 10, HORIZON)
     )
     np.testing.assert_allclose(found.forecasts[BOTH], sum(found.forecasts[name] for name in READINGS) / 2)
 
@@ -208,7 +206,7 @@ def test_the_network_is_asked_from_every_origin() -> None:
         return ignorant(part, series)
 
     candidates_of(panel, val_size=15).choose(network)
-    assert asked == [([rows] * 13, list(range(13))) for rows in (45, 48, 51, 54)]
+    assert asked == [([rows] * 13, list(range(13))) for rows in range(45, 55)]
 
 
 def test_what_was_tried_is_told() -> None:
@@ -280,7 +278,7 @@ def test_a_forecast_is_the_weighted_mean() -> None:
     whole = fitted_on(panel)
     combination = Combination(whole.model, weights, whole.positive)
     network = np.random.default_rng(0).normal(size=(12, 20))
-    found = combination.forecast(network, data, Earlier(data, np.arange(12)))
+    found = combination.forecast(network, combination.statistical(data, 20, Earlier(data, np.arange(12))))
     statistical = whole.model.forecast(data, 20)[:, :, :, 0].mean(0)
     np.testing.assert_allclose(found, 0.5 * network + 0.25 * statistical.sum(0))
 
@@ -292,18 +290,32 @@ def test_a_series_that_was_not_positive_is_never_read_by_logarithms() -> None:
     combination = fitted_on(panel)
     assert combination.positive.tolist() == [True] * 12 + [False]
     few = panel_of(np.abs(low) + 1).data
-    network = np.zeros((1, 6))
-    as_fitted = combination.forecast(network, few, Earlier(panel.data, np.array([12])))
-    as_new = combination.forecast(network, few, Earlier(panel.data, np.array([-1])))
+    as_fitted = combination.statistical(few, 6, Earlier(panel.data, np.array([12])))
+    as_new = combination.statistical(few, 6, Earlier(panel.data, np.array([-1])))
     model = combination.model
     values, logarithms = (model.forecast(few, 6, positive=np.array([p]))[:, :, :, 0].mean(0) for p in (False, True))
     np.testing.assert_allclose(as_fitted, np.tensordot(combination.weights[1:], values, 1))
     np.testing.assert_allclose(as_new, np.tensordot(combination.weights[1:], logarithms, 1))
 
 
-@pytest.mark.parametrize(("rows", "outputs", "expected"), [(3000, 1, True), (3001, 1, False), (100, 9, False)])
+@pytest.mark.parametrize(("rows", "outputs", "expected"), [(5000, 1, True), (5001, 1, False), (100, 9, False)])
 def test_series_of_few_rows_and_point_forecasts_are_combined(rows: int, outputs: int, expected: bool) -> None:
     lengths = np.array([10, rows, 2 * rows])
     data = SeriesData(np.ones(lengths.sum()), lengths, np.zeros(3, dtype=np.int64))
     config = ModelConfig(lookback=12, horizon=6, n_series=3, n_outputs=outputs)
     assert is_combined(data, config) == expected
+
+
+def test_many_series_choose_from_fewer_origins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_FORECASTS", 40)
+    assert candidates_of(panel_of(*walks()), val_size=15).origins.tolist() == [[45, 49, 54]] * 12  # 3 x 12 <= 40
+    monkeypatch.setattr(module, "MOST_FORECASTS", 1)
+    assert candidates_of(panel_of(*walks()), val_size=15).origins.tolist() == [[45, 54]] * 12  # two at least
+
+
+def test_the_time_needed_is_that_of_some_series_times_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([10.0, 12.5])
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(module, "PILOT", 5)
+    # 2.5 s for every third of twelve series; all twice, once to their end and once before the rows held back
+    assert module.seconds_needed(panel_of(*walks()).data, 6, ()) == pytest.approx(2.5 * 24 / 4)

@@ -139,7 +139,7 @@ def test_combine_is_true_or_false(value: Any, train: pd.DataFrame) -> None:
 
 
 def test_long_series_are_not_combined() -> None:
-    values = np.cumsum(np.random.default_rng(0).normal(size=(3002, 1)), axis=0)
+    values = np.cumsum(np.random.default_rng(0).normal(size=(5002, 1)), axis=0)
     model = tiny(lookback=24).fit(values)
     assert model.fitted_.combination is None
     assert "combination" not in set(model.summary()["choice"])

@@ -52,26 +52,20 @@ class Combination:
     weights: np.ndarray
     positive: np.ndarray
 
-    def forecast(self, network: np.ndarray, data: SeriesData[np.ndarray], fitted: Earlier) -> np.ndarray:
-        """The mean of the network's forecasts with the statistical ones.
+    def forecast(self, network: np.ndarray, statistical: np.ndarray) -> np.ndarray:
+        """The mean of the network's forecasts (n_series, steps) and others', whose share, of that shape, is given."""
+        combined: np.ndarray = self.weights[0] * network + statistical
+        return combined
 
-        Parameters
-        ----------
-        network : ndarray, shape (n_series, steps)
-            In the units of the data.
-        data : SeriesData
-            The rows after which it forecasts.
-        fitted : Earlier
-            The rows that a forecast from the end of the fit reads.
+    def statistical(self, data: SeriesData[np.ndarray], steps: int, fitted: Earlier) -> np.ndarray:
+        """The share of the statistical forecasts after the last rows of each series: (n_series, steps).
 
-        Returns
-        -------
-        ndarray, shape (n_series, steps)
+        `fitted` are the rows that a forecast from the end of the fit reads.
         """
         positive = (fitted.series < 0) | self.positive[fitted.series]
-        found = self.model.forecast(data, network.shape[1], positive=positive, earlier=fitted)[:, :, :, 0].mean(0)
-        combined: np.ndarray = self.weights[0] * network + np.tensordot(self.weights[1:], found, 1)
-        return combined
+        found = self.model.forecast(data, steps, positive=positive, earlier=fitted)[:, :, :, 0].mean(0)
+        share: np.ndarray = np.tensordot(self.weights[1:], found, 1)
+        return share
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -197,9 +198,22 @@ class FittedModel:
         series = np.arange(self.panel.n_series) if series is None else series
         forecast = recursive_forecast(self.network, self.scaler, panel, series, steps)
         if self.combination is not None:
-            fitted = Earlier(self.panel.data, series)
-            forecast[..., 0] = self.combination.forecast(forecast[..., 0], panel.data, fitted)
+            if panel is self.panel and steps <= self.network.config.horizon:
+                statistical = self._statistical[:, :steps]
+            else:
+                statistical = self.combination.statistical(panel.data, steps, Earlier(self.panel.data, series))
+            forecast[..., 0] = self.combination.forecast(forecast[..., 0], statistical)
         return self.bounds.clip(forecast, panel)
+
+    @cached_property
+    def _statistical(self) -> np.ndarray:
+        """What statistical forecasts add to those after the last rows fitted: (n_series, horizon)."""
+        if self.combination is None:
+            raise AttributeError("there are no statistical forecasts without a combination.")
+        series = np.arange(self.panel.n_series)
+        return self.combination.statistical(
+            self.panel.data, self.network.config.horizon, Earlier(self.panel.data, series)
+        )
 
     def squared_errors(self, panel: Panel, series: np.ndarray) -> np.ndarray:
         """Squared errors of forecasting a panel's rows from the end of the rows fitted, over the training variance.
