@@ -80,12 +80,33 @@ def test_one_wild_series_moves_the_others_little() -> None:
     assert np.abs(other - found).max() < 0.25  # of steps of size 1
 
 
+def turning(rows: int, share: float, seed: int) -> np.ndarray:
+    """Steps of size 1, each the opposite of the one before with a probability of `share`."""
+    turns = np.random.default_rng(seed).random(rows) < share
+    return np.cumsum(np.cumprod(np.where(turns, -1.0, 1.0)))
+
+
 def test_a_long_series_counts_as_much_as_a_short_one() -> None:
-    """Of three series two follow one rule, and least absolute errors are theirs."""
-    t = np.arange(400)
-    rising, alternating = 0.5 * t[:30], (-1.0) ** t
-    found = forecast(as_it_is(rising, 2 * rising, alternating), 1, horizon=1)[:2, 0, 0]
-    np.testing.assert_allclose(found, [15, 30], rtol=1e-2)
+    """Ten short series go on as they went, and one of more rows than all of them turns back."""
+    short, long = [turning(40, 0.3, seed) for seed in range(10)], turning(4000, 0.7, 0)
+    rising = as_it_is(np.arange(10.0))
+
+    def step(*series: np.ndarray) -> float:
+        """The step that is forecast after steps of 1."""
+        found = rising.inverse(Autoregression.fit(as_it_is(*series), 1).forecast(rising, 1))
+        return float(found[0, 0, 0]) - 9.0
+
+    assert step(*short) > 0.8
+    assert step(long) < -0.8
+    assert step(*short, long) > 0.8
+
+
+def test_a_forecast_is_a_median() -> None:
+    """Of steps that are 0 or, less often, 3, it is near 0 and not their mean of 0.9."""
+    rng = np.random.default_rng(0)
+    series = [np.cumsum(np.where(rng.random(200) < 0.7, 0.0, 3.0)) for _ in range(5)]
+    step = forecast(as_it_is(*series), 1, horizon=1)[:, 0, 0] - [values[-1] for values in series]
+    assert np.abs(step).max() < 0.3
 
 
 def test_only_known_rows_are_learned_from() -> None:
