@@ -88,11 +88,17 @@ def turning(rows: int, share: float, seed: int) -> np.ndarray:
 
 def test_a_long_series_counts_as_much_as_a_short_one() -> None:
     """Ten short series go on as they went, and one of more rows than all of them turns back."""
-    short, long = [turning(40, 0.1, seed) for seed in range(10)], turning(4000, 0.9, 0)
-    found = [Autoregression.fit(as_it_is(*series), 1).weight[0, 0] for series in (short, [long], [*short, long])]
-    assert found[0] < -0.5  # of what the value before is above the last
-    assert found[1] > 0.5
-    assert found[2] < -0.5
+    short, long = [turning(40, 0.3, seed) for seed in range(10)], turning(4000, 0.7, 0)
+    rising = as_it_is(np.arange(10.0))
+
+    def step(*series: np.ndarray) -> float:
+        """The step that is forecast after steps of 1."""
+        found = rising.inverse(Autoregression.fit(as_it_is(*series), 1).forecast(rising, 1))
+        return float(found[0, 0, 0]) - 9.0
+
+    assert step(*short) > 0.8
+    assert step(long) < -0.8
+    assert step(*short, long) > 0.8
 
 
 def test_a_forecast_is_a_median() -> None:
