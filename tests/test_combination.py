@@ -306,6 +306,15 @@ def test_series_of_few_rows_and_point_forecasts_are_combined(rows: int, outputs:
     assert is_combined(data, config) == expected
 
 
+def test_an_origin_that_a_series_has_twice_counts_once() -> None:
+    """The last series has three rows to spare, the others five."""
+    found = candidates_of(panel_of(*walks(3), walks(1, rows=50)[0]), val_size=0.18)
+    assert found.origins.tolist() == [[49, 50, 51, 52, 53, 54]] * 3 + [[41, 41, 42, 42, 43, 44]]
+    _, counted = found._future()
+    once = np.array([[True] * 6] * 3 + [[True, False, True, False, True, True]])
+    assert np.array_equal(counted, np.broadcast_to(once[..., None], counted.shape))
+
+
 def test_many_series_choose_from_fewer_origins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_FORECASTS", 40)
     assert candidates_of(panel_of(*walks()), val_size=15).origins.tolist() == [[45, 49, 54]] * 12  # 3 x 12 <= 40

@@ -122,8 +122,7 @@ class Candidates:
             return cls(panel, series, known, known[:, None], {}, fitted, positive)
         spare = fold.validation[series] - known - horizon
         n_origins = min(max(LEAST_ORIGINS, MOST_FORECASTS // len(series)), MOST_ORIGINS, 1 + int(spare.max()))
-        share = np.linspace(0, 1, n_origins) if n_origins > 1 else np.zeros(1)
-        origins = known[:, None] + (spare[:, None] * share).astype(int)
+        origins = known[:, None] + spare[:, None] * np.arange(n_origins) // max(n_origins - 1, 1)
         model = StatisticalModel.fit(panel.data, known, horizon, periods, readings)
         found = model.forecast(panel.data, horizon, known, origins)
         forecasts = dict(zip(readings, found, strict=True))
@@ -180,10 +179,14 @@ class Candidates:
         return Combination(model, weights, self.positive), tuple(choices)
 
     def _future(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows to be forecast, and which were observed, each (n_series, origins, horizon)."""
+        """The rows to be forecast, and which of them count, each (n_series, origins, horizon).
+
+        Those do that were observed; an origin that a series has twice counts once.
+        """
         data, horizon = self.panel.data, next((found.shape[-1] for found in self.forecasts.values()), 0)
         rows = (data.offsets[:, None] + self.origins)[..., None] + np.arange(horizon)
-        return data.values[rows], np.ones(rows.shape, dtype=bool) if data.observed is None else data.observed[rows]
+        counted = np.ones(rows.shape, dtype=bool) if data.observed is None else data.observed[rows]
+        return data.values[rows], counted & (np.diff(self.origins, axis=1, prepend=-1) > 0)[..., None]
 
     def _scale(self) -> np.ndarray:
         """The mean absolute change of the known rows of each series, (n_series,)."""
