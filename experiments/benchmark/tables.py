@@ -22,11 +22,9 @@ from record import RESULTS
 
 HORIZONS = (96, 192, 336, 720)
 HERE = Path(__file__).parent
-SUMMARY = {  # our models of each column, and what the summary calls them
-    "i": {"titans": "titans", "closed-form": "its closed-form initialisation alone"},
-    "iii": {"closed-form": "titans, nothing trained"},
-    "ii": {"titans": "titans"},
-}
+# The columns of the summary, and our row there: of so few series a default fit trains nothing.
+SUMMARY, OURS, OURS_WORDS = ("i", "iii", "ii"), "closed-form", "`TitansForecaster` as it comes"
+TIMED = ("titans", "closed-form")  # our rows that are timed beside peers
 SUBSET = "_subset"  # ends the names of CSVs that long_term.py --subset wrote
 BEST = "best published that counts every window"
 Errors = dict[int, dict[int, tuple[float, float]]]  # horizon, seed: MSE and MAE
@@ -94,12 +92,11 @@ def summary(names: list[str], results: Path) -> list[str]:
     def add(label: str, words: str, means: list[str]) -> None:
         lines.append(f"| {label} | {words} | {' | '.join(means)} |")
 
-    for column, models in SUMMARY.items():
+    for column in SUMMARY:
         lookback = str(LOOKBACKS[column])
         label = f"{lookback}, last partial batch dropped" if column == "ii" else lookback
         found = [read(results / f"{name}.csv", column) for name in names]
-        for model, words in models.items():
-            add(label, words, [over_horizons(errors.get(model, {}), 0) for errors in found])
+        add(label, OURS_WORDS, [over_horizons(errors.get(OURS, {}), 0) for errors in found])
         if column == "ii":
             for paper in dict.fromkeys(paper for table in tables for paper in table.published):
                 means = [table.published.get(paper, [math.nan])[0] for table in tables]
@@ -143,7 +140,7 @@ def time_to_quality(paths: list[Path]) -> list[str]:
             beside = [
                 row
                 for row in rows
-                if row["model"] in SUMMARY["i"] and (row["horizon"], row["device"]) == (peer["horizon"], peer["device"])
+                if row["model"] in TIMED and (row["horizon"], row["device"]) == (peer["horizon"], peer["device"])
             ]
             enough = [row for row in beside if float(row["mse"]) <= float(peer["mse"])]
             cells = ["–", "not reached" if beside else "not timed", "–"]
