@@ -196,3 +196,15 @@ def test_without_time_for_another_candidate_those_tried_are_all() -> None:
         ("seasonal profile", ["whole"]),
     ]
     assert found.config.scale_windows is False
+
+
+def test_some_of_many_series_choose_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_choice, "MOST_SERIES", 2)
+    kinds = [autoregression(1.8, -0.9, 0), autoregression(-0.9, 0.0, 1), autoregression(0.2, 0.0, 2)]
+    four = data_of(kinds[0], kinds[2], kinds[1], kinds[2])  # the first and the third choose
+    found, alone = choose(four), choose(data_of(*kinds[:2]))
+    assert found.config.n_series == 4
+    linear = ("common", "per_series")
+    assert {name: found.choices[0].errors[name] for name in linear} == {
+        name: alone.choices[0].errors[name] for name in linear
+    }

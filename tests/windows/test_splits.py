@@ -164,3 +164,8 @@ def test_rolling_folds_are_for_the_typical_series_among_those_that_validate() ->
     rows = np.array([160, 160, 20])
     assert len(rolling_folds(Fold(rows - 10, rows, rows), 20, 10)) == 2
     assert rolling_folds(Fold(rows - [0, 0, 10], rows, rows), 20, 10) == []
+
+
+def test_the_fold_of_some_series_has_their_rows_in_the_order_asked_for() -> None:
+    fold = Fold(np.array([1, 2, 3]), np.array([4, 5, 6]), np.array([7, 8, 9])).take(np.array([2, 0]))
+    assert (fold.train.tolist(), fold.validation.tolist(), fold.test.tolist()) == ([3, 1], [6, 4], [9, 7])

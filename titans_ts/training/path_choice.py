@@ -53,6 +53,7 @@ ENOUGH = 20  # windows of a series for each of its weights, from which on they a
 SCALE_MARGIN = 0.08  # that by which windows over their scale must be better, over the root of the number of series
 SHARE_MARGIN = 0.01  # that by which less of the seasonal profile must be better
 CROSS_SERIES_MARGIN = 0.01  # that by which one must be that reads all series, and forecasts some alone less well
+MOST_SERIES = 100  # evenly spaced ones that choose what does not read other series
 STEPS = 48  # ahead, of which the errors are compared
 MOST_READ = 2**14  # windows, where each is read by itself
 MOST_ORIGINS = 2**12  # for cross-series weights
@@ -108,8 +109,9 @@ def choose_path(
     candidates = list(_affordable(config, data))
     if len(candidates) == 1 or not fold.validated.any():
         return Resolved(config, None, ())
-    richest = candidates[-1]
-    origins = list(_origins(richest, scaled, data, fold))
+    some = np.arange(0, data.n_series, -(-data.n_series // MOST_SERIES))
+    alone = replace(candidates[1], n_series=len(some))
+    origins = list(_origins(alone, scaled.take(some), data.take(some), fold.take(some)))
     if not origins:
         return Resolved(config, None, ())
     if len(origins) == 1:  # the validation rows alone choose ridges too, and cannot tell whether series are related
@@ -119,23 +121,24 @@ def choose_path(
     by_share = dict[str, dict[str, float]]()
     for name, share in shares.items():
         begun = progress.elapsed
-        by_share[name] = _linear_errors(origins, richest, way._replace(share=share))
+        by_share[name] = _linear_errors(origins, alone, way._replace(share=share))
         took = progress.elapsed - begun
         if progress.lacks(took):
             break
     least = {path: min(errors[path] for errors in by_share.values()) for path in ("common", "per_series")}
-    margin = 0.0 if len(origins[0].train) >= ENOUGH * config.n_series * config.lookback else MARGIN
+    margin = 0.0 if len(origins[0].train) >= ENOUGH * len(some) * config.lookback else MARGIN
     of_shares = {name: errors[_simplest_of_the_best(least, margin)] for name, errors in by_share.items()}
     chosen = _simplest_of_the_best(of_shares, SHARE_MARGIN)
     best, way = by_share[chosen], way._replace(share=shares[chosen])
     path, choices = _simplest_of_the_best(best, margin), [Choice("seasonal profile", chosen, of_shares)]
     if config.scale_windows is None and not progress.lacks(took):
-        divided = _linear_errors(origins, richest, way._replace(scaled=True))[path]
+        divided = _linear_errors(origins, alone, way._replace(scaled=True))[path]
         of_scales = {"kept": best[path], "divided": divided}
         scale = _simplest_of_the_best(of_scales, max(MARGIN, SCALE_MARGIN / math.sqrt(config.n_series)))
         choices.append(Choice("window scale", scale, of_scales))
         way = way._replace(scaled=scale == "divided")
     if path == "per_series" and candidates[-1].linear_cross_series and not progress.lacks(took * len(candidates)):
+        origins = list(_origins(candidates[-1], scaled, data, fold))
         best |= _mean(origins, [origin.cross_series_errors(candidates[2:], way) for origin in origins])
         path = _simplest_of_the_best(best)
         if best[path] > (1 - CROSS_SERIES_MARGIN) * best["per_series"]:

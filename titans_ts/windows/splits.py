@@ -35,6 +35,10 @@ class Fold:
     validation: np.ndarray
     test: np.ndarray
 
+    def take(self, series: np.ndarray) -> Fold:
+        """The fold of the series number `series` (any,), in that order."""
+        return Fold(self.train[series], self.validation[series], self.test[series])
+
     @property
     def validated(self) -> np.ndarray:
         """Which series have validation rows, (n_series,) bool."""
