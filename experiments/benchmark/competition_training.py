@@ -1,8 +1,9 @@
 """What training adds to the closed form of a competition's group, and by which mixer: networks without a combination.
 
-The closed form is solved once, as the estimator does with its defaults; every network begins in it and is trained for
-the same epochs of at most `MOST_WINDOWS` windows. Validation chooses among the evaluations, the closed form among them.
-How much the combination with statistical forecasts would give the network, and its error, is found beside.
+The closed form is solved once, as the estimator does with its defaults, or with one linear path for all series, the
+common path; every network begins in it and is trained for the same epochs of at most `MOST_WINDOWS` windows. Validation
+chooses among the evaluations, the closed form among them. How much the combination with statistical forecasts would
+give the network, and its error, is found beside.
 """
 
 from __future__ import annotations
@@ -31,10 +32,25 @@ from titans_ts.windows.outliers import fill_outliers
 from titans_ts.windows.splits import Fold, FoldWindows, backtest_folds, fold_windows
 from titans_ts.windows.windows import on_device
 
-CLOSED_FORM, NEVER_WRITES = "closed form", "memory that never writes"
-MIXERS = {"memory": "memory", NEVER_WRITES: "memory", "no mixer": "none", "attention": "attention"}
-VARIANTS = (CLOSED_FORM, *MIXERS)
 EPOCHS, MOST_WINDOWS = 4, 2**15
+
+
+class Variant(NamedTuple):
+    """A network; its closed form alone where there is no mixer."""
+
+    mixer: str | None = None
+    writes: bool = True
+    chooses_path: bool = True
+
+
+VARIANTS = {
+    "closed form": Variant(),
+    "memory": Variant("memory"),
+    "memory that never writes": Variant("memory", writes=False),
+    "no mixer": Variant("none"),
+    "attention": Variant("attention"),
+}
+VARIANTS |= {f"{name}, common path": found._replace(chooses_path=False) for name, found in VARIANTS.items()}
 
 
 class Weighed(NamedTuple):
@@ -51,6 +67,7 @@ class Outcome:
     Parameters
     ----------
     variant : str
+        One of `VARIANTS`.
     epochs, seed : int
         0 for the closed form, which has neither.
     forecast : DataFrame
@@ -87,14 +104,17 @@ class ClosedForm:
     seconds: float
 
     @classmethod
-    def of(cls, train: pd.DataFrame, horizon: int) -> ClosedForm:
-        """Solve for it as `TitansForecaster(horizon=horizon, combine=False, max_epochs=0)` does."""
+    def of(cls, train: pd.DataFrame, horizon: int, chooses_path: bool = True) -> ClosedForm:
+        """Solve for it as `TitansForecaster(horizon=horizon, combine=False, max_epochs=0)` does.
+
+        With `linear_path=True` where no path is to be chosen.
+        """
         device, begun = find_device(None), time.perf_counter()
         panel = fill_outliers(read_table(train))
         defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
         config = ModelConfig(lookback=defaults.lookback, horizon=horizon, n_series=panel.n_series, cycle=defaults.cycle)
         (fold,) = backtest_folds(panel, horizon)
-        options = FitOptions(train_config=lambda n: TrainConfig(max_epochs=0), device=device, chooses_path=True)
+        options = FitOptions(train_config=lambda n: TrainConfig(max_epochs=0), device=device, chooses_path=chooses_path)
         fitted = FittedModel.fit(panel, fold, config, options)
         seconds = time.perf_counter() - begun
 
@@ -105,20 +125,20 @@ class ClosedForm:
         candidates = Candidates.fit(panel, fold, horizon, periods_of(panel.calendar, config.cycle))
         return cls(panel, fold, fitted, windows, candidates, seconds)
 
-    def outcome(self) -> Outcome:
-        """The closed form itself."""
+    def outcome(self, name: str) -> Outcome:
+        """The closed form itself, by the name of its variant."""
         (first,) = self.fitted.history.evaluations
         begun = time.perf_counter()
         forecast = self._forecast(self.fitted)
         seconds = self.seconds + time.perf_counter() - begun
         errors = first.relative_error, float("nan"), 0.0
-        return Outcome(CLOSED_FORM, 0, 0, forecast, *errors, self._weighed(self.fitted.network), seconds)
+        return Outcome(name, 0, 0, forecast, *errors, self._weighed(self.fitted.network), seconds)
 
-    def trained(self, variant: str, epochs: int, seed: int) -> Outcome:
-        """A network that was trained from it."""
+    def trained(self, name: str, epochs: int, seed: int) -> Outcome:
+        """A network that was trained from it, by the name of its variant."""
         begun = time.perf_counter()
-        network = reinitialised_network(self.fitted.network, seed, MIXERS[variant])
-        if variant == NEVER_WRITES:
+        network = reinitialised_network(self.fitted.network, seed, VARIANTS[name].mixer)
+        if not VARIANTS[name].writes:
             never_write(network)
         config = TrainConfig(
             batch_size=min(256, max(16, len(self.windows.train) // 16)),  # the estimator's
@@ -132,7 +152,7 @@ class ClosedForm:
         seconds = time.perf_counter() - begun
         first, *later = history.evaluations
         errors = first.relative_error, min(e.relative_error for e in later), history.best.epoch
-        return Outcome(variant, epochs, seed, forecast, *errors, self._weighed(network), seconds)
+        return Outcome(name, epochs, seed, forecast, *errors, self._weighed(network), seconds)
 
     def _forecast(self, fitted: FittedModel) -> pd.DataFrame:
         table: pd.DataFrame = fitted.panel.write(fitted.forecast(fitted.network.config.horizon))
@@ -156,13 +176,21 @@ def never_write(network: SimbaForecaster) -> None:
 
 
 def outcomes(
-    train: pd.DataFrame, horizon: int, epochs: int, seeds: list[int], wanted: Callable[[str, int, int], bool]
+    train: pd.DataFrame,
+    horizon: int,
+    variants: list[str],
+    epochs: int,
+    seeds: list[int],
+    wanted: Callable[[str, int, int], bool],
 ) -> Iterator[Outcome]:
     """Every network that is wanted, by variant, epochs and seed, one after the other."""
-    runs = [(CLOSED_FORM, 0, 0), *((variant, epochs, seed) for variant in MIXERS for seed in seeds)]
-    runs = [run for run in runs if wanted(*run)]
-    if not runs:
-        return
-    closed_form = ClosedForm.of(train, horizon)
-    for variant, *how in runs:
-        yield closed_form.outcome() if variant == CLOSED_FORM else closed_form.trained(variant, *how)
+    for chooses_path in (True, False):
+        runs = list[tuple[str, int, int]]()
+        for name in variants:
+            if VARIANTS[name].chooses_path == chooses_path:
+                runs += [(name, epochs, seed) for seed in seeds] if VARIANTS[name].mixer else [(name, 0, 0)]
+        if not (runs := [run for run in runs if wanted(*run)]):
+            continue
+        closed_form = ClosedForm.of(train, horizon, chooses_path)
+        for name, *how in runs:
+            yield closed_form.trained(name, *how) if VARIANTS[name].mixer else closed_form.outcome(name)

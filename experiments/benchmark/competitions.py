@@ -12,7 +12,8 @@ not measured again, so a run that was stopped goes on; with `--again` it is, and
     python experiments/benchmark/competitions.py --training "M3 monthly" --seeds 0 1 2
 
 In place of these, the network alone, without a combination: in its closed form, and trained from it with the memory, a
-memory that never writes, no mixer, attention; see competition_training.py. They go to competitions_training.csv.
+memory that never writes, no mixer, attention; from the linear path that the estimator chooses, and from one for all
+series. See competition_training.py. They go to competitions_training.csv.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def train(args: argparse.Namespace) -> None:
     for name in args.groups:
         competition = load_competition(name, root=args.root)
         held = set() if args.again else {training_key(row) for row in record.read(out)}
-        for row in measure_training(competition, args.epochs, args.seeds, held):
+        for row in measure_training(competition, args.variants, args.epochs, args.seeds, held):
             record.append(out, TRAINING_COLUMNS, row)
             line = "{group}, {variant}, seed {seed}: {smape} / {mase}, {seconds} s".format_map(row)
             print(line, file=sys.stderr, flush=True)
@@ -128,7 +129,7 @@ def measure(competition: Competition, methods: list[str], held: set[tuple[str, s
 
 
 def measure_training(
-    competition: Competition, epochs: int, seeds: list[int], held: set[tuple[str, str, int, int]]
+    competition: Competition, variants: list[str], epochs: int, seeds: list[int], held: set[tuple[str, str, int, int]]
 ) -> Iterator[dict[str, Any]]:
     """The rows of a group's networks that are not held."""
     series, stamp = Series.of(competition), stamp_of(find_device(None))
@@ -136,7 +137,8 @@ def measure_training(
     def wanted(variant: str, epochs: int, seed: int) -> bool:
         return (competition.name, variant, epochs, seed) not in held
 
-    for found in competition_training.outcomes(competition.train, competition.horizon, epochs, seeds, wanted):
+    data = competition.train, competition.horizon
+    for found in competition_training.outcomes(*data, variants, epochs, seeds, wanted):
         errors = series.score(in_order(competition, found.forecast))
         yield dict(
             group=competition.name,
@@ -234,6 +236,15 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument(
         "--training", action="store_true", help="measure what training is worth, in place of the methods"
+    )
+    variants = list(competition_training.VARIANTS)
+    parser.add_argument(
+        "--variants",
+        nargs="+",
+        choices=variants,
+        default=variants,
+        metavar="VARIANT",
+        help=f"some of {', '.join(map(repr, variants))}, with --training (default: all)",
     )
     parser.add_argument(
         "--epochs",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from benchmark import competition_training
-from benchmark.competition_training import CLOSED_FORM, VARIANTS, ClosedForm, Outcome, never_write, outcomes
+from benchmark.competition_training import VARIANTS, ClosedForm, Outcome, never_write, outcomes
 from titans_ts import TitansForecaster
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.model.memory import NeuralMemory
@@ -16,6 +18,8 @@ from titans_ts.tables.read import read_table
 from titans_ts.windows.splits import backtest_folds
 
 HORIZON, EPOCHS, SEED = 2, 3, 1
+CHOSEN = ["closed form", "memory", "memory that never writes", "no mixer", "attention"]
+COMMON = ["closed form, common path", "memory, common path"]
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +37,13 @@ def train() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def found(train: pd.DataFrame) -> dict[str, Outcome]:
-    return {one.variant: one for one in outcomes(train, HORIZON, EPOCHS, [SEED], lambda *run: True)}
+    return {one.variant: one for one in outcomes(train, HORIZON, CHOSEN, EPOCHS, [SEED], lambda *run: True)}
 
 
 def test_the_closed_form_is_the_estimators(train: pd.DataFrame, found: dict[str, Outcome]) -> None:
     alone = TitansForecaster(horizon=HORIZON, combine=False, max_epochs=0, random_state=0, verbose=0).fit(train)
     combined = TitansForecaster(horizon=HORIZON, max_epochs=0, random_state=0, verbose=0).fit(train)
-    closed = found[CLOSED_FORM]
+    closed = found["closed form"]
     pd.testing.assert_frame_equal(closed.forecast, alone.predict())
     assert (closed.epochs, closed.seed, closed.kept_epoch) == (0, 0, 0)
     assert closed.error_before == alone.history_.best.relative_error
@@ -51,7 +55,7 @@ def test_the_closed_form_is_the_estimators(train: pd.DataFrame, found: dict[str,
 
 
 def test_every_network_begins_there_and_is_trained_alike(found: dict[str, Outcome]) -> None:
-    assert tuple(found) == VARIANTS
+    assert list(found) == CHOSEN
     closed, *trained = found.values()
     assert len({one.error_before for one in found.values()}) == 1
     for one in trained:
@@ -64,11 +68,22 @@ def test_every_network_begins_there_and_is_trained_alike(found: dict[str, Outcom
     assert len({one.error_after for one in trained}) == len(trained), "no two networks are one"
 
 
+def test_a_network_can_begin_in_the_common_path(train: pd.DataFrame) -> None:
+    settings: dict[str, Any] = dict(horizon=HORIZON, combine=False, max_epochs=0, random_state=0, verbose=0)
+    alone = TitansForecaster(linear_path=True, **settings).fit(train)
+    closed, memory = outcomes(train, HORIZON, COMMON, EPOCHS, [SEED], lambda *run: True)
+    assert list(VARIANTS) == [*CHOSEN, *(f"{name}, common path" for name in CHOSEN)]
+    assert [closed.variant, memory.variant] == COMMON
+    pd.testing.assert_frame_equal(closed.forecast, alone.predict())
+    assert closed.error_before == memory.error_before == alone.history_.best.relative_error
+    assert memory.error_after < 0.9 * memory.error_before
+
+
 def test_the_closed_form_is_kept_where_training_gains_nothing(train: pd.DataFrame) -> None:
     """Walks, of which nothing is to be learned."""
     steps = np.random.default_rng(0).normal(size=(60, 40))
     walks = train.sort_values(["unique_id", "ds"]).assign(y=steps.cumsum(1).ravel())
-    closed, memory = outcomes(walks, HORIZON, 1, [SEED], lambda variant, *_: variant in (CLOSED_FORM, "memory"))
+    closed, memory = outcomes(walks, HORIZON, CHOSEN[:2], 1, [SEED], lambda *run: True)
     assert memory.error_after > memory.error_before
     assert memory.kept_epoch == 0
     np.testing.assert_allclose(memory.forecast["Titans"], closed.forecast["Titans"], rtol=1e-6)
@@ -77,10 +92,10 @@ def test_the_closed_form_is_kept_where_training_gains_nothing(train: pd.DataFram
 
 
 def test_only_what_is_wanted_is_measured(train: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    (one,) = outcomes(train, HORIZON, 1, [0, 2], lambda *run: run == ("no mixer", 1, 2))
+    (one,) = outcomes(train, HORIZON, CHOSEN, 1, [0, 2], lambda *run: run == ("no mixer", 1, 2))
     assert (one.variant, one.epochs, one.seed) == ("no mixer", 1, 2)
     monkeypatch.setattr(competition_training, "ClosedForm", None)  # which is not solved for in vain
-    assert list(outcomes(train, HORIZON, 1, [0], lambda *run: False)) == []
+    assert list(outcomes(train, HORIZON, CHOSEN, 1, [0], lambda *run: False)) == []
 
 
 def test_where_nothing_validates_the_combination_has_no_error() -> None:
@@ -89,7 +104,7 @@ def test_where_nothing_validates_the_combination_has_no_error() -> None:
     )
     (fold,) = backtest_folds(read_table(table), HORIZON)
     assert not fold.validated.any()
-    found = ClosedForm.of(table, HORIZON).outcome()
+    found = ClosedForm.of(table, HORIZON).outcome("closed form")
     assert np.isnan(found.weighed.error)
     assert found.weighed.weight == pytest.approx(1 / 3), "all count alike"
 

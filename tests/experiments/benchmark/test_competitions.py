@@ -177,8 +177,9 @@ def test_rows_of_training_hold_what_was_found_and_are_measured_once(
 ) -> None:
     runs = list[tuple[str, int, int]]()
 
-    def outcomes(train: pd.DataFrame, horizon: int, epochs: int, seeds: list[int], wanted: Any) -> Any:
-        assert (train is small.train, horizon) == (True, 2)
+    def outcomes(train: pd.DataFrame, horizon: int, variants: list[str], *how: Any) -> Any:
+        epochs, seeds, wanted = how
+        assert (train is small.train, horizon, variants) == (True, 2, ["closed form", "no mixer"])
         for run in [("closed form", 0, 0), *(("no mixer", epochs, seed) for seed in seeds)]:
             if wanted(*run):
                 runs.append(run)
@@ -186,7 +187,7 @@ def test_rows_of_training_hold_what_was_found_and_are_measured_once(
                 yield Outcome(*run, forecast, 0.75, 0.5, 1.25, Weighed(0.375, 0.25), 2.0)
 
     monkeypatch.setattr(competition_training, "outcomes", outcomes)
-    call = ["M3 yearly", "--training", "--epochs", "3", "--out", str(tmp_path)]
+    call = ["M3 yearly", "--training", "--epochs", "3", "--out", str(tmp_path), "--variants", "closed form", "no mixer"]
     competitions.main(call)
     competitions.main([*call, "--seeds", "0", "4"])
     assert runs == [("closed form", 0, 0), ("no mixer", 3, 0), ("no mixer", 3, 4)]
