@@ -102,13 +102,13 @@ def test_trained_networks_are_means_over_seeds_in_the_order_of_the_groups(
     ]
 
 
-@pytest.mark.parametrize("table", ["--summary"])
+@pytest.mark.parametrize("table", ["--summary", "--training"])
 def test_the_results_show_what_the_committed_csv_holds(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     competition_tables.main([table])
     assert f"\n{capsys.readouterr().out.strip()}\n" in (record.RESULTS.parent / "RESULTS.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["competitions"])
+@pytest.mark.parametrize("name", ["competitions", "competitions_training"])
 def test_the_committed_rows_are_each_of_one_run(name: str) -> None:
     lines = (record.RESULTS / f"{name}.csv").read_text().splitlines()
     assert len(set(lines)) == len(lines)
