@@ -2,6 +2,7 @@
 
 A cell has sMAPE / MASE, a dash where it was not measured; a row measured again takes the place of the one before. There
 is no rank where only a part of a group's series was forecast: published scores are of all of them, which * says.
+`--training` prints what training adds to the closed form, by competitions_training.csv: means over seeds.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ PEERS = ("DynamicOptimizedTheta", "AutoETS")
 HERE, ENTRY, PUBLISHED = "run here", "its forecasts", "as published"  # where a score comes from
 THETA = ("THETA", "Theta")  # of M3 and of M4
 
+# Columns of a table of trained networks, and their digits.
+TRAINING = dict(error_before=4, error_after=4, kept_epoch=2, network_weight=2, combined_error=4, seconds=0)
+
 
 class Line(NamedTuple):
     """A method's errors over a group."""
@@ -37,8 +41,12 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("groups", nargs="*", default=list(COMPETITIONS), help="names of groups (default: all)")
     parser.add_argument("--summary", action="store_true", help="all groups side by side, in place of the rankings")
+    parser.add_argument("--training", action="store_true", help="what training is worth, in place of the rankings")
     parser.add_argument("--results", type=Path, default=record.RESULTS, help="folder of the CSV")
     args = parser.parse_args(argv)
+    if args.training:
+        print("\n".join(training(args.results / "competitions_training.csv")))
+        return
     path = args.results / "competitions.csv"
     print("\n".join(summary(path) if args.summary else rankings(path, args.groups)))
 
@@ -95,6 +103,30 @@ def summary(path: Path) -> list[str]:
     for method in PEERS:
         add(f"statsforecast {method}", [cell(find(found, method, HERE), found) for found in tables])
         add("its seconds", [line.seconds if (line := find(found, method, HERE)) else "–" for found in tables])
+    return lines
+
+
+def training(path: Path) -> list[str]:
+    """The lines of a table of all groups' networks, a line for each variant and number of epochs."""
+    last = {(row["group"], row["variant"], row["epochs"], row["seed"]): row for row in record.read(path)}
+    networks: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for (of, variant, epochs, _), row in last.items():
+        networks.setdefault((of, variant, epochs), []).append(row)
+    lines = [
+        "| group | network | epochs | seeds | sMAPE / MASE | relative error | trained | weights kept of epoch "
+        "| weight in a combination | its error | seconds |",
+        "|---" * 11 + "|",
+    ]
+
+    def mean(rows: list[dict[str, str]], name: str, digits: int) -> str:
+        return f"{sum(float(row[name]) for row in rows) / len(rows):.{digits}f}" if rows[0][name] else "–"
+
+    for group in COMPETITIONS:
+        for (of, variant, epochs), rows in networks.items():
+            if of == group:
+                errors = f"{mean(rows, 'smape', 2)} / {mean(rows, 'mase', 3)}"
+                cells = [mean(rows, column, digits) for column, digits in TRAINING.items()]
+                lines.append("| " + " | ".join([group, variant, epochs, str(len(rows)), errors, *cells]) + " |")
     return lines
 
 

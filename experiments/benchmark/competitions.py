@@ -9,6 +9,12 @@ DynamicOptimizedTheta and AutoETS, one series after another, which need `pip ins
 and those who took part, M3's scored here by their own forecasts, M4's as published, over all series of a group even
 where only a part of its file is at hand. Seconds are of fitting and forecasting all series. A row that the CSV holds is
 not measured again, so a run that was stopped goes on; with `--again` it is, and the last row counts.
+
+    python experiments/benchmark/competitions.py --training "M3 monthly" --seeds 0 1 2
+
+In place of these, the network alone, without a combination: in its closed form, and trained from it with the memory, a
+memory that never writes, no mixer, attention; from the linear path that the estimator chooses, and from one for all
+series. See competition_training.py. They go to competitions_training.csv.
 """
 
 from __future__ import annotations
@@ -23,11 +29,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
-from benchmark import competition_tables
+from benchmark import competition_tables, competition_training
 from benchmark.competition_tables import ENTRY, HERE, OURS, PEERS, PUBLISHED
 from benchmark.naive import naive2, seasonal_naive
 from benchmark.peer_models import peer
@@ -37,6 +44,10 @@ from titans_ts.datasets import COMPETITIONS, Competition, load_competition
 from titans_ts.devices import find_device
 
 COLUMNS = ("group", "method", "source", "series", "smape", "mase", "seconds", "device", "versions", "commit")
+TRAINING_COLUMNS = (
+    *("group", "variant", "epochs", "seed", "series", "smape", "mase", "error_before", "error_after", "kept_epoch"),
+    *("network_weight", "combined_error", "seconds", "device", "versions", "commit"),
+)
 NAIVE = {"seasonal naive": seasonal_naive, "Naive2": naive2}
 ENTRIES = "entries"  # all who took part
 METHODS = (OURS, *NAIVE, *PEERS, ENTRIES)
@@ -49,6 +60,8 @@ def main(argv: list[str] | None = None) -> None:
         for name in args.groups:
             print(choices_text(load_competition(name, root=args.root)), flush=True)
         return
+    if args.training:
+        return train(args)
     out, methods = args.out / "competitions.csv", args.methods
     if set(methods) & set(PEERS) and not peer("statsforecast.models", "competitions"):
         methods = [method for method in methods if method not in PEERS]
@@ -62,6 +75,23 @@ def main(argv: list[str] | None = None) -> None:
                 print(line, file=sys.stderr, flush=True)
     print("\n".join(competition_tables.rankings(out, args.groups)))
     print("\n".join(competition_tables.summary(out)))
+
+
+def train(args: argparse.Namespace) -> None:
+    """The same of rows that show what training is worth."""
+    out = args.out / "competitions_training.csv"
+    for name in args.groups:
+        competition = load_competition(name, root=args.root)
+        held = set() if args.again else {training_key(row) for row in record.read(out)}
+        for row in measure_training(competition, args.variants, args.epochs, args.seeds, held):
+            record.append(out, TRAINING_COLUMNS, row)
+            line = "{group}, {variant}, seed {seed}: {smape} / {mase}, {seconds} s".format_map(row)
+            print(line, file=sys.stderr, flush=True)
+    print("\n".join(competition_tables.training(out)))
+
+
+def training_key(row: dict[str, Any]) -> tuple[str, str, int, int]:
+    return row["group"], row["variant"], int(row["epochs"]), int(row["seed"])
 
 
 def key(row: dict[str, Any]) -> tuple[str, str, str]:
@@ -103,6 +133,36 @@ def measure(competition: Competition, methods: list[str], held: set[tuple[str, s
             yield run_here(series, method)
 
 
+def measure_training(
+    competition: Competition, variants: list[str], epochs: int, seeds: list[int], held: set[tuple[str, str, int, int]]
+) -> Iterator[dict[str, Any]]:
+    """The rows of a group's networks that are not held."""
+    series, stamp = Series.of(competition), stamp_of(find_device(None))
+
+    def wanted(variant: str, epochs: int, seed: int) -> bool:
+        return (competition.name, variant, epochs, seed) not in held
+
+    data = competition.train, competition.horizon
+    for found in competition_training.outcomes(*data, variants, epochs, seeds, wanted):
+        errors = series.score(in_order(competition, found.forecast))
+        yield dict(
+            group=competition.name,
+            variant=found.variant,
+            epochs=found.epochs,
+            seed=found.seed,
+            series=len(series.past),
+            smape=f"{errors.smape:.6f}",
+            mase=f"{errors.mase:.6f}",
+            error_before=found.error_before,
+            error_after=found.error_after,
+            kept_epoch=found.kept_epoch,
+            network_weight=found.weighed.weight,
+            combined_error=found.weighed.error,
+            seconds=f"{found.seconds:.2f}",
+            **stamp,
+        )
+
+
 def entries(series: Series) -> Iterator[dict[str, Any]]:
     """The rows of those who took part: M3's forecasts are scored, M4's scores are read."""
     competition = series.competition
@@ -120,10 +180,7 @@ def run_here(series: Series, method: str) -> dict[str, Any]:
     """The row of a method that is run here."""
     competition = series.competition
     if method == OURS:
-        device = find_device(None)
-        stamp = record.stamp(["titans-ts", "torch"], device)
-        if device.type != "cuda":
-            stamp["device"] += f", {torch.get_num_threads()} threads"
+        stamp = stamp_of(find_device(None))
         begun = time.perf_counter()
         forecast = forecast_all(competition)
     else:
@@ -137,11 +194,23 @@ def run_here(series: Series, method: str) -> dict[str, Any]:
     return _row(competition.name, method, HERE, len(series.past), series.score(forecast), seconds) | stamp
 
 
+def stamp_of(device: torch.device) -> dict[str, str]:
+    """What a row of ours says of where it was measured."""
+    stamp = record.stamp(["titans-ts", "torch"], device)
+    if device.type != "cuda":
+        stamp["device"] += f", {torch.get_num_threads()} threads"
+    return stamp
+
+
 def forecast_all(competition: Competition) -> np.ndarray:
     """The forecast of the estimator with its defaults, fitted to all series at once, for each row of `test`."""
-    model = fitted(competition)
+    return in_order(competition, fitted(competition).predict())
+
+
+def in_order(competition: Competition, forecast: pd.DataFrame) -> np.ndarray:
+    """A forecast of the estimator for each row of `test`."""
     keys = ["unique_id", "ds"]
-    ordered = competition.test[keys].merge(model.predict(), on=keys, how="left", validate="1:1")
+    ordered = competition.test[keys].merge(forecast, on=keys, how="left", validate="1:1")
     return ordered["Titans"].to_numpy(dtype=np.float64)
 
 
@@ -181,6 +250,27 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         "groups", nargs="*", default=list(COMPETITIONS), help=f"some of {', '.join(COMPETITIONS)} (default: all)"
     )
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--training", action="store_true", help="measure what training is worth, in place of the methods"
+    )
+    variants = list(competition_training.VARIANTS)
+    parser.add_argument(
+        "--variants",
+        nargs="+",
+        choices=variants,
+        default=variants,
+        metavar="VARIANT",
+        help=f"some of {', '.join(map(repr, variants))}, with --training (default: all)",
+    )
+    parser.add_argument(
+        "--epochs",
+        type=int,
+        default=competition_training.EPOCHS,
+        help=f"of at most {competition_training.MOST_WINDOWS:,} windows, with --training (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0], help="of each network, with --training (default: 0)"
+    )
     parser.add_argument("--again", action="store_true", help="measure rows that the CSV holds")
     parser.add_argument(
         "--choices", action="store_true", help="print what the estimator chose by held-back rows, and measure nothing"
@@ -190,6 +280,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if unknown := [name for name in args.groups if name not in COMPETITIONS]:
         parser.error(f"`groups` must be some of {', '.join(COMPETITIONS)}, got {unknown}.")
+    if args.epochs < 1:
+        parser.error(f"`--epochs` must be an integer >= 1, got {args.epochs}.")
     return args
 
 

@@ -133,10 +133,14 @@ def initialised_network(
     return min(candidates, key=lambda pair: pair[0])[1]
 
 
-def reinitialised_network(network: SimbaForecaster, random_state: int) -> SimbaForecaster:
-    """A new network in the initialisation of another, as `initialised_network` makes it with this `random_state`."""
+def reinitialised_network(network: SimbaForecaster, random_state: int, mixer: str | None = None) -> SimbaForecaster:
+    """A new network in the initialisation of another, as `initialised_network` makes it with this `random_state`.
+
+    Its mixer, of which the closed form has none, is the other's if None.
+    """
+    config = network.config if mixer is None else replace(network.config, mixer=mixer)
     with seeded(random_state):
-        new = SimbaForecaster(network.config)
+        new = SimbaForecaster(config)
     kept = {name: value for name, value in network.state_dict().items() if name.partition(".")[0] in INITIALISED}
     new.load_state_dict(kept, strict=False)
     return new.to(network.device).eval()

@@ -80,11 +80,35 @@ def test_the_summary_has_a_column_for_each_group(results: Path, capsys: pytest.C
     ]
 
 
-def test_the_results_show_what_the_committed_csv_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    competition_tables.main(["--summary"])
+TRAINED = """group,variant,epochs,seed,smape,mase,error_before,error_after,kept_epoch,network_weight,combined_error,\
+seconds
+M4 hourly,closed form,0,0,12.5,1.5,0.8,,0,0.25,0.7,9.6
+M3 yearly,memory,2,0,9.0,9.0,0.8,0.9,0,0.5,0.75,20
+M3 yearly,memory,2,1,18.5,2.75,0.8,0.78,1.25,0.75,0.7,40
+M3 yearly,memory,2,0,17.5,2.25,0.8,0.76,2,0.25,0.72,30
+M3 yearly,memory,1,0,16.5,2.5,0.8,0.81,0,0,0.75,4
+"""
+
+
+def test_trained_networks_are_means_over_seeds_in_the_order_of_the_groups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "competitions_training.csv").write_text(TRAINED)
+    competition_tables.main(["--training", "--results", str(tmp_path)])
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| M3 yearly | memory | 2 | 2 | 18.00 / 2.500 | 0.8000 | 0.7700 | 1.62 | 0.50 | 0.7100 | 35 |",
+        "| M3 yearly | memory | 1 | 1 | 16.50 / 2.500 | 0.8000 | 0.8100 | 0.00 | 0.00 | 0.7500 | 4 |",
+        "| M4 hourly | closed form | 0 | 1 | 12.50 / 1.500 | 0.8000 | – | 0.00 | 0.25 | 0.7000 | 10 |",
+    ]
+
+
+@pytest.mark.parametrize("table", ["--summary", "--training"])
+def test_the_results_show_what_the_committed_csv_holds(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    competition_tables.main([table])
     assert f"\n{capsys.readouterr().out.strip()}\n" in (record.RESULTS.parent / "RESULTS.md").read_text()
 
 
-def test_the_committed_rows_are_each_of_one_run() -> None:
-    lines = (record.RESULTS / "competitions.csv").read_text().splitlines()
+@pytest.mark.parametrize("name", ["competitions", "competitions_training"])
+def test_the_committed_rows_are_each_of_one_run(name: str) -> None:
+    lines = (record.RESULTS / f"{name}.csv").read_text().splitlines()
     assert len(set(lines)) == len(lines)

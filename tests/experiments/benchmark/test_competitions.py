@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 
 import record
-from benchmark import competitions
-from benchmark.competitions import COLUMNS, Series, entries, forecast_all
+from benchmark import competition_training, competitions
+from benchmark.competition_training import Outcome, Weighed
+from benchmark.competitions import COLUMNS, TRAINING_COLUMNS, Series, entries, forecast_all
 from titans_ts.datasets import Competition, load_competition
 
 DEFAULT = {"horizon": 2, "random_state": 0, "verbose": 0}
@@ -169,6 +170,51 @@ def test_an_unknown_group_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         competitions.main(["M3 weekly"])
     assert "`groups` must be some of M3 yearly, " in capsys.readouterr().err
+
+
+def test_rows_of_training_hold_what_was_found_and_are_measured_once(
+    small: Competition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = list[tuple[str, int, int]]()
+
+    def outcomes(train: pd.DataFrame, horizon: int, variants: list[str], *how: Any) -> Any:
+        epochs, seeds, wanted = how
+        assert (train is small.train, horizon, variants) == (True, 2, ["closed form", "no mixer"])
+        for run in [("closed form", 0, 0), *(("no mixer", epochs, seed) for seed in seeds)]:
+            if wanted(*run):
+                runs.append(run)
+                forecast = Estimator().fit(train).predict()
+                yield Outcome(*run, forecast, 0.75, 0.5, 1.25, Weighed(0.375, 0.25), 2.0)
+
+    monkeypatch.setattr(competition_training, "outcomes", outcomes)
+    call = ["M3 yearly", "--training", "--epochs", "3", "--out", str(tmp_path), "--variants", "closed form", "no mixer"]
+    competitions.main(call)
+    competitions.main([*call, "--seeds", "0", "4"])
+    assert runs == [("closed form", 0, 0), ("no mixer", 3, 0), ("no mixer", 3, 4)]
+    *_, row = record.read(tmp_path / "competitions_training.csv")
+    assert list(row) == list(TRAINING_COLUMNS)
+    assert errors(row) == pytest.approx(OURS, abs=1e-6)
+    found = {name: row[name] for name in TRAINING_COLUMNS[:5] + TRAINING_COLUMNS[7:13]}
+    assert found == {
+        **{"group": "M3 yearly", "variant": "no mixer", "epochs": "3", "seed": "4", "series": "2"},
+        **{"error_before": "0.75", "error_after": "0.5", "kept_epoch": "1.25"},
+        **{"network_weight": "0.375", "combined_error": "0.25", "seconds": "2.00"},
+    }
+    assert row["commit"] == record.commit()
+    printed = capsys.readouterr()
+    assert "M3 yearly, no mixer, seed 4: 51.666667 / 0.916667, 2.00 s" in printed.err
+    assert (
+        "| M3 yearly | no mixer | 3 | 2 | 51.67 / 0.917 | 0.7500 | 0.5000 | 1.25 | 0.38 | 0.2500 | 2 |" in printed.out
+    )
+    assert not (tmp_path / "competitions.csv").exists(), "no other rows are measured"
+    competitions.main([*call, "--again"])
+    assert runs[3:] == [("closed form", 0, 0), ("no mixer", 3, 0)]
+
+
+def test_no_epochs_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        competitions.main(["--training", "--epochs", "0"])
+    assert "`--epochs` must be an integer >= 1, got 0." in capsys.readouterr().err
 
 
 def test_the_estimator_forecasts_every_row_of_test_in_its_order() -> None:
