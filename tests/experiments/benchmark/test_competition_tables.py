@@ -108,6 +108,15 @@ def test_the_results_show_what_the_committed_csv_holds(table: str, capsys: pytes
     assert f"\n{capsys.readouterr().out.strip()}\n" in (record.RESULTS.parent / "RESULTS.md").read_text()
 
 
+def test_the_readme_shows_the_first_columns_of_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    competition_tables.main(["--summary"])
+    readme = (record.RESULTS.parents[1] / "README.md").read_text()
+    shown = [line.rpartition(" |")[0].rpartition(" |")[0] for line in capsys.readouterr().out.splitlines()]
+    ours = [line for line in shown if line.startswith(("| `Titans", "| stats", "| best of those"))]
+    assert len(ours) == 4
+    assert all(f"\n{line} |\n" in readme for line in ours)
+
+
 @pytest.mark.parametrize("name", ["competitions", "competitions_training"])
 def test_the_committed_rows_are_each_of_one_run(name: str) -> None:
     lines = (record.RESULTS / f"{name}.csv").read_text().splitlines()
