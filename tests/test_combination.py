@@ -322,9 +322,9 @@ def test_many_series_choose_from_fewer_origins(monkeypatch: pytest.MonkeyPatch) 
     assert candidates_of(panel_of(*walks()), val_size=15).origins.tolist() == [[45, 54]] * 12  # two at least
 
 
-def test_the_time_needed_is_that_of_some_series_times_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([10.0, 12.5])
+def test_the_time_needed_grows_with_the_series_beside_what_they_take_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([10.0, 11.0, 20.0, 21.5])
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(module, "PILOT", 5)
-    # 2.5 s for every third of twelve series; all twice, once to their end and once before the rows held back
-    assert module.seconds_needed(panel_of(*walks()).data, 6, ()) == pytest.approx(2.5 * 24 / 4)
+    monkeypatch.setattr(module, "PILOTS", (4, 8))
+    # One second for four series, half a second for four more; twelve to their end, and before the rows held back.
+    assert module.seconds_needed(panel_of(*walks()).data, 6, ()) == pytest.approx(2 * 1.0 + 0.125 * 24)

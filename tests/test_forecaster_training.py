@@ -187,6 +187,22 @@ def test_a_limit_too_short_for_the_closed_form_says_how_long_it_took(
     assert np.array_equal(model.predict(), closed_form.predict())
 
 
+def test_without_time_to_combine_the_network_forecasts_alone_and_a_warning_says_so(
+    clock: Clock, closed_form: TitansForecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitted_module, "seconds_needed", passing(clock, 0.5, lambda *_: 8.0))
+    words = (
+        r"^`time_limit` = 9 seconds leaves 8.5 s for statistical forecasts, which take about 8 s; forecasts are the "
+        r"network's alone\. Allow 12.5 s or more\.$"
+    )
+    with pytest.warns(UserWarning, match=words) as caught:
+        model = tiny(time_limit=9, max_epochs=0, combine=True).fit(chaotic())
+    assert caught[0].filename == __file__
+    assert model.fitted_.combination is None
+    assert np.array_equal(model.predict(), closed_form.predict())
+    assert tiny(time_limit=11, max_epochs=0, combine=True).fit(chaotic()).fitted_.combination is not None
+
+
 def test_without_time_for_a_second_candidate_the_first_is_taken(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     from titans_ts.training import closed_form
 

@@ -14,6 +14,7 @@ from itertools import product
 import numpy as np
 
 from .model import ModelConfig
+from .statistical import smoothing
 from .statistical.adjusted import Earlier
 from .statistical.model import METHODS, READINGS, StatisticalModel
 from .tables.panel import Panel
@@ -27,7 +28,7 @@ MOST_SERIES = 2000  # evenly spaced ones that choose the weights
 MOST_FORECASTS = 4000  # of all series that do, from as many origins of each as that allows
 LEAST_ORIGINS, MOST_ORIGINS = 2, 16
 MOST_ENTRIES = 2**22  # of the errors of all weights that are held at once
-PILOT = 50  # series by which the time for all is estimated
+PILOTS = 20, 200  # series by which the time for all is estimated
 PARTS = 4  # a weight tried is a number of so many parts
 BOTH = "both"  # readings, averaged
 MOSTLY = 0.5  # share of series that must be positive for logarithms to be tried
@@ -199,11 +200,18 @@ class Candidates:
 
 
 def seconds_needed(data: SeriesData[np.ndarray], horizon: int, periods: tuple[int, ...]) -> float:
-    """About how long `Candidates.fit` takes, by what it takes for a few of the series; rather too long."""
-    some = np.arange(0, data.n_series, -(-data.n_series // PILOT))
-    part, begun = data.take(some), time.perf_counter()
-    StatisticalModel.fit(part, part.lengths, horizon, periods).forecast(part, horizon)
-    return (time.perf_counter() - begun) * (data.n_series + min(data.n_series, MOST_SERIES)) / len(some)
+    """About how long `Candidates.fit` takes, by what it takes for a few of the series and for some more."""
+
+    def seconds(n_series: int) -> float:
+        part, begun = data.take(np.linspace(0, data.n_series - 1, n_series).astype(int)), time.perf_counter()
+        StatisticalModel.fit(part, part.lengths, horizon, periods).forecast(part, horizon)
+        return time.perf_counter() - begun
+
+    few, some = (min(n, data.n_series) for n in PILOTS)
+    first, second = seconds(few), seconds(some)
+    each = max(second - first, 0.0) / max(some - few, 1)  # beside what they take together
+    # Few of many series give what the methods are expected to count, and some choose; the rest takes little.
+    return 2 * first + each * (min(data.n_series, smoothing.MOST_SERIES) + min(data.n_series, MOST_SERIES))
 
 
 def is_combined(data: SeriesData[np.ndarray], config: ModelConfig) -> bool:

@@ -118,7 +118,7 @@ class FittedModel:
         Warns
         -----
         UserWarning
-            If the time limit had passed when the closed form was solved.
+            If the time limit had passed when the closed form was solved, or leaves no time for a combination.
         """
         progress = Progress() if progress is None else progress
         device, horizon = options.device, config.horizon
@@ -155,6 +155,8 @@ class FittedModel:
                         needed = seconds_needed(panel.data, horizon, options.periods)
                     if not progress.lacks(needed):
                         candidates = Candidates.fit(panel, fold, horizon, options.periods)
+                    elif progress.left > 0:
+                        warnings.warn(_not_combined(progress, needed), stacklevel=4)
             history = fit_network(
                 network,
                 windows.train,
@@ -252,6 +254,15 @@ class FittedModel:
     def to(self, device: torch.device) -> None:
         """Move the network, in place."""
         self.network.to(device)
+
+
+def _not_combined(progress: Progress, needed: float) -> str:
+    """That the time limit leaves too little time for statistical forecasts, which need about so many seconds."""
+    return (
+        f"`time_limit` = {progress.time_limit:g} seconds leaves {progress.left:.3g} s for statistical forecasts, which "
+        f"take about {needed:.3g} s; forecasts are the network's alone. "
+        f"Allow {progress.elapsed + 1.5 * needed:.3g} s or more."
+    )
 
 
 def _too_short(progress: Progress, begun: float) -> str:
