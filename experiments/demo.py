@@ -51,10 +51,12 @@ def main(argv: list[str] | None = None) -> None:
     print(f"{example.title}: {len(fitted)} hours to learn from, {HELD_OUT} held out")
 
     begun = time.perf_counter()
-    model = TitansForecaster(
-        horizon=example.horizon, lookback=2 * WEEK, missing="interpolate", d_model=32, max_epochs=1, random_state=0
-    ).fit(fitted)
-    print(f"fitted in {time.perf_counter() - begun:.0f} s, {len(model.history_.evaluations) - 1} evaluations")
+    model = TitansForecaster(horizon=example.horizon, missing="interpolate", random_state=0).fit(fitted)
+    print(f"fitted in {time.perf_counter() - begun:.0f} s; chosen:")
+    chosen = model.summary().query("chosen")
+    print(
+        "\n".join(f"  {choice}: {candidate}" for choice, candidate in zip(chosen.choice, chosen.candidate, strict=True))
+    )
 
     ours, theirs = held_out_errors(model, example)
     verdict = f"{abs(1 - ours / theirs):.0%} {'better' if ours < theirs else 'worse'}"
