@@ -10,6 +10,7 @@ from titans_ts.tables.series_data import SeriesData
 
 from .season import seasonal_indices
 
+LARGEST = float(np.log(4))  # beyond its range, and its season, that a forecast of a logarithm lies at most
 BEYOND = 0.5  # ranges of a series, and its season, beyond which no forecast of its logarithm lies
 
 
@@ -144,7 +145,8 @@ class AdjustedSeries:
         low, high, season = self.low[..., None], self.high[..., None], np.ptp(self.indices, axis=1)[:, None, None]
         forecast = np.where((low == high) & (season == 0), low, forecast)
         if self.logarithms.any():
-            read, beyond = self.logarithms[:, None, None], season + BEYOND * (high - low)
+            read = self.logarithms[:, None, None]
+            beyond = season + np.minimum(BEYOND * (high - low), LARGEST)
             bounded = np.clip(forecast, low - beyond, high + beyond)
             forecast = np.where(read, np.exp(np.where(read, bounded, 0.0)), forecast)
         found: np.ndarray = np.ldexp(forecast, self.power[:, None, None])
