@@ -90,7 +90,7 @@ def test_extremes_are_of_the_rows_that_each_forecast_has_seen() -> None:
     np.testing.assert_allclose(found.low + logarithm, [[0, 0]], atol=1e-12)
     np.testing.assert_allclose(found.high + logarithm, [[1, 3]])
     forecast = found.inverse(np.full((1, 2, 1), 100.0))[0, :, 0]
-    np.testing.assert_allclose(forecast, np.exp([1 + BEYOND, 3 + LARGEST]))  # e^1.5 times the greatest would be more than 4
+    np.testing.assert_allclose(forecast, np.exp([1 + BEYOND, 3 + LARGEST]))  # e^1.5 is more than 4
 
 
 def test_only_known_rows_tell_season_and_change() -> None:
