@@ -33,6 +33,18 @@ def run(made: Objective, n_trials: int = 1) -> Study:
 # The score
 
 
+def test_a_trial_scores_the_network_alone_and_spends_no_time_on_a_combination(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a trial combines nothing")
+
+    monkeypatch.setattr("titans_ts.fitted.Candidates.fit", refuse)
+    study = run(objective(tiny()))
+    expected = tiny(combine=False, **study.trials[0].params).fit(waves()).history_.best.relative_error
+    assert study.trials[0].value == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(ValueError, match="`combine` must be True or False, got 'never'"):
+        run(objective(tiny(combine="never")))
+
+
 def test_the_score_is_the_relative_error_of_a_fit() -> None:
     study = run(objective(tiny(max_epochs=2), scoring="mae"))
     history = tiny(max_epochs=2, **study.trials[0].params).fit(waves(), val_loss="mae").history_

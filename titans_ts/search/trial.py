@@ -14,7 +14,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sklearn.base import clone
 
-from titans_ts.arguments import check_integer
+from titans_ts.arguments import check_flag, check_integer
 from titans_ts.defaults import defaults_for, shorten
 from titans_ts.forecaster import TitansForecaster
 from titans_ts.tables.panel import Panel
@@ -84,6 +84,8 @@ class Objective:
     def _score(self, trial: Trial) -> float:
         parameters = self._suggest(trial)
         forecaster = clone(self.estimator).set_params(**parameters)
+        check_flag("combine", forecaster.combine)
+        forecaster.set_params(combine=False)  # a trial's score is of the network alone
         found: list[float] = []
         for number, table in enumerate(_tables(forecaster, self.df, self.n_windows)):
             watch = _Watch(trial, found, number)
