@@ -187,6 +187,35 @@ def test_a_limit_too_short_for_the_closed_form_says_how_long_it_took(
     assert np.array_equal(model.predict(), closed_form.predict())
 
 
+def test_an_interrupt_among_statistical_forecasts_keeps_the_closed_form(
+    closed_form: TitansForecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitted_module.Candidates, "fit", interrupt)
+    with pytest.warns(UserWarning, match=r"^The fit was interrupted; its closed form is kept\.$") as caught:
+        model = tiny(combine=True).fit(chaotic())
+    assert caught[0].filename == __file__
+    assert model.history_.stopped == "interrupted"
+    assert model.fitted_.combination is None
+    assert np.array_equal(model.predict(), closed_form.predict())
+
+
+def test_an_interrupt_while_weights_are_chosen_keeps_the_network(
+    closed_form: TitansForecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitted_module.Candidates, "choose", interrupt)
+    with pytest.warns(UserWarning, match=r"^The fit was interrupted; forecasts are the network's alone\.$") as caught:
+        model = tiny(combine=True, max_epochs=0).fit(chaotic())
+    assert caught[0].filename == __file__
+    assert model.history_.stopped == "interrupted"
+    assert np.array_equal(model.predict(), closed_form.predict())
+
+
 def test_without_time_to_combine_the_network_forecasts_alone_and_a_warning_says_so(
     clock: Clock, closed_form: TitansForecaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

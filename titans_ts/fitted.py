@@ -147,14 +147,20 @@ class FittedModel:
                 )
                 if progress.lacks(0.0):
                     warnings.warn(_too_short(progress, begun), stacklevel=4)
-                candidates = None
+                candidates, interrupted = None, False
                 if options.periods is not None and is_combined(panel.data, config):
                     progress.begin("statistical forecasts")
                     needed = 0.0
                     if progress.time_limit is not None and progress.left > 0:
                         needed = seconds_needed(panel.data, horizon, options.periods)
                     if not progress.lacks(needed):
-                        candidates = Candidates.fit(panel, fold, horizon, options.periods)
+                        try:
+                            candidates = Candidates.fit(panel, fold, horizon, options.periods)
+                        except KeyboardInterrupt:
+                            if ranks.world > 1:  # others may be further
+                                raise
+                            interrupted, training = True, replace(training, max_epochs=0)
+                            warnings.warn("The fit was interrupted; its closed form is kept.", stacklevel=4)
                     elif progress.left > 0:
                         warnings.warn(_not_combined(progress, needed), stacklevel=4)
             history = fit_network(
@@ -163,17 +169,23 @@ class FittedModel:
                 windows.validation,
                 training,
                 on_evaluation,
-                probe=options.probe,
+                probe=None if interrupted else options.probe,
                 progress=progress,
             )
+        if interrupted:
+            history.stopped = "interrupted"
         combination, choices = None, found.choices
         if candidates is not None:
 
             def of_network(part: Panel, series: np.ndarray) -> np.ndarray:
                 return recursive_forecast(network, scaler, part, series, horizon)[..., 0]
 
-            combination, combined = candidates.choose(of_network)
-            choices += combined
+            try:
+                combination, combined = candidates.choose(of_network)
+                choices += combined
+            except KeyboardInterrupt:
+                history.stopped = "interrupted"
+                warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
         rows = recent_rows(panel, network)
         if combination is not None:
             rows = np.maximum(rows, MOST_ROWS)
