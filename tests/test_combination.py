@@ -233,7 +233,7 @@ def test_one_reading_alone_must_be_better_than_both_by_a_margin(
     """Statistical forecasts that are off by so much of a mean change."""
     panel = panel_of(*walks())
     found = candidates_of(panel)
-    future, scale = found._future()[0], found._scale()[:, None, None]
+    future, scale = found._future()[0], panel.data.mean_change(found.known)[:, None, None]
     errors = dict(zip((*READINGS, BOTH), (values, logarithms, both), strict=True))
     for name, error in errors.items():
         found.forecasts[name] = np.stack([future + error * scale] * len(METHODS))

@@ -18,7 +18,7 @@ from .statistical import smoothing
 from .statistical.adjusted import Earlier
 from .statistical.model import METHODS, READINGS, StatisticalModel
 from .tables.panel import Panel
-from .tables.series_data import SeriesData
+from .tables.series_data import SeriesData, evenly_spaced
 from .training.choices import Choice
 from .training.relative import BOUND, SMALLEST
 from .windows.splits import Fold
@@ -117,7 +117,7 @@ class Candidates:
         readings = READINGS if positive.mean() >= MOSTLY else READINGS[:1]
         fitted = StatisticalModel.fit(data, data.lengths, horizon, periods, readings)
         series = np.flatnonzero(fold.validation - fold.train >= horizon)
-        series = series[:: -(-max(len(series), 1) // MOST_SERIES)]
+        series = series[evenly_spaced(len(series), MOST_SERIES)]
         panel, known = panel.take(series), fold.train[series]
         if not len(series):
             return cls(panel, series, known, known[:, None], {}, fitted, positive)
@@ -150,28 +150,28 @@ class Candidates:
             What was tried. The errors are absolute ones over the mean absolute change of each series, bounded as
             `scaled_errors` says.
         """
-        even = np.full(1 + len(METHODS), 1 / (1 + len(METHODS)))
-        future, observed, scale = *self._future(), self._scale()
-        if not (observed.any(-1) & (scale > 0)[:, None]).any():
-            return Combination(self.fitted, even, self.positive), ()
+        names = ("network", *METHODS)
+        even = Combination(self.fitted, np.full(len(names), 1 / len(names)), self.positive)
+        if not self.forecasts:
+            return even, ()
+        (future, counted), scale = self._future(), self.panel.data.mean_change(self.known)
+        if not (counted.any(-1) & (scale > 0)[:, None]).any():
+            return even, ()
         of_network = np.stack([network(self.panel.head(rows), self.series) for rows in self.origins.T], axis=1)
-        grid, errors = combinations(1 + len(METHODS)), {}
-        for reading, found in self.forecasts.items():
-            errors[reading] = scaled_errors(np.concatenate([of_network[None], found]), future, observed, scale, grid)
+        members = {reading: np.concatenate([of_network[None], found]) for reading, found in self.forecasts.items()}
+        grid = combinations(len(names))
+        errors = {reading: scaled_errors(found, future, counted, scale, grid) for reading, found in members.items()}
         statistical = grid[:, 0] == 0
         least = {reading: float(error[statistical].mean(1).min()) for reading, error in errors.items()}
         reading = min(least, key=lambda name: least[name])
         if BOTH in least and least[BOTH] <= (1 + MARGIN) * least[reading] + SMALLEST:
             reading = BOTH
         weights = best_weights(errors[reading], grid)
-        names = ("network", *METHODS)
-        shares = {name: float(errors[reading][grid[:, i] == 1].mean()) for i, name in enumerate(names)}
-        chosen = ", ".join(f"{w:.0%} {name}" for name, w in zip(names, weights, strict=True) if w > 0)
-        members = np.concatenate([of_network[None], self.forecasts[reading]])
-        shares[chosen.removeprefix("100% ")] = float(
-            scaled_errors(members, future, observed, scale, weights[None]).mean()
-        )
-        choices = [Choice("combination", chosen.removeprefix("100% "), shares)]
+        tried = {name: float(errors[reading][grid[:, i] == 1].mean()) for i, name in enumerate(names)}
+        shares = ", ".join(f"{w:.0%} {name}" for name, w in zip(names, weights, strict=True) if w > 0)
+        chosen = shares.removeprefix("100% ")
+        tried[chosen] = float(scaled_errors(members[reading], future, counted, scale, weights[None]).mean())
+        choices = [Choice("combination", chosen, tried)]
         if len(least) > 1:
             choices.insert(0, Choice("statistical methods read", reading, least))
         if weights[0] == 1:
@@ -184,19 +184,10 @@ class Candidates:
 
         Those do that were observed; an origin that a series has twice counts once.
         """
-        data, horizon = self.panel.data, next((found.shape[-1] for found in self.forecasts.values()), 0)
+        data, horizon = self.panel.data, self.forecasts[READINGS[0]].shape[-1]
         rows = (data.offsets[:, None] + self.origins)[..., None] + np.arange(horizon)
-        counted = np.ones(rows.shape, dtype=bool) if data.observed is None else data.observed[rows]
-        return data.values[rows], counted & (np.diff(self.origins, axis=1, prepend=-1) > 0)[..., None]
-
-    def _scale(self) -> np.ndarray:
-        """The mean absolute change of the known rows of each series, (n_series,)."""
-        data, row = self.panel.data, self.panel.data.row_in_series
-        change = np.abs(np.diff(data.values, prepend=data.values[:1]))
-        inside = (row > 0) & (row < np.repeat(self.known, data.lengths))
-        total = np.bincount(data.series_of_row[inside], change[inside], data.n_series)
-        scale: np.ndarray = total / np.maximum(self.known - 1, 1)
-        return scale
+        once = np.diff(self.origins, axis=1, prepend=-1) > 0
+        return data.values[rows], data.is_observed[rows] & once[..., None]
 
 
 def seconds_needed(data: SeriesData[np.ndarray], horizon: int, periods: tuple[int, ...]) -> float:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titans_ts.tables.series_data import SeriesData
+from titans_ts.tables.series_data import SeriesData, evenly_spaced
 
 
 @pytest.fixture
@@ -98,3 +98,23 @@ def test_head_and_tail_are_slices_of_each_series(lengths, rows, tensor):
     for i, (start, whole, _) in enumerate(parts(data)):
         assert head[i] == (start, whole[: most[i]], None)
         assert tail[i] == (start + max(0, len(whole) - most[i]), whole[-most[i] :], None)
+
+
+def test_where_nothing_was_filled_in_all_rows_are_observed(data):
+    assert data.is_observed.tolist() == data.observed.tolist()
+    whole = SeriesData(data.values, data.lengths, data.starts)
+    assert whole.is_observed.tolist() == [True] * 8
+
+
+def test_changes_are_within_a_series_and_their_mean_is_of_known_rows():
+    data = SeriesData(np.array([1.0, 3, -1, 50, 2, 2, 5]), np.array([3, 1, 3]), np.zeros(3, dtype=np.int64))
+    assert data.changes.tolist() == [0, 2, 4, 0, 0, 0, 3]
+    assert data.mean_change(data.lengths).tolist() == [3, 0, 1.5]
+    assert data.mean_change(np.array([2, 1, 2])).tolist() == [2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("n", "most", "expected"), [(0, 3, []), (3, 3, [0, 1, 2]), (4, 3, [0, 2]), (7, 3, [0, 3, 6]), (5, 1, [0])]
+)
+def test_some_are_evenly_spaced_and_no_more_than_asked_for(n, most, expected):
+    assert np.arange(n)[evenly_spaced(n, most)].tolist() == expected

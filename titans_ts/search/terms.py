@@ -58,7 +58,7 @@ def fingerprint(panel: Panel) -> str:
     The order of rows and of series does not matter, nor the kind of the table; what was filled in does not count.
     """
     data, series = panel.data, list[bytes]()
-    observed = np.ones(len(data.values), dtype=bool) if data.observed is None else data.observed
+    observed = data.is_observed
     values = np.where(observed, data.values, 0.0) + 0.0  # -0.0 is 0.0
     for i in range(panel.n_series):
         rows, head = data.rows_of(i), f"{panel.id_of(i)!r} {data.starts[i]}"

@@ -117,7 +117,7 @@ class AdjustedSeries:
                     rows = _read(earlier.data.take(earlier.series[longer]), power[longer], positive[longer])
                     indices[longer] = seasonal_indices(rows, rows.lengths, periods)
             data = data.with_values(data.values - indices[data.series_of_row, data.phase(indices.shape[1])])
-        return cls(data, known, origins, _mean_change(data, known), indices, positive, low, high, power)
+        return cls(data, known, origins, data.mean_change(known), indices, positive, low, high, power)
 
     def take(self, series: np.ndarray) -> AdjustedSeries:
         """The series number `series` (any,), in that order; copies."""
@@ -174,13 +174,3 @@ def _extremes(data: SeriesData[np.ndarray], origins: np.ndarray) -> tuple[np.nda
         low[:, i] = np.minimum.reduceat(np.where(seen, data.values, np.inf), data.offsets)
         high[:, i] = np.maximum.reduceat(np.where(seen, data.values, -np.inf), data.offsets)
     return low, high
-
-
-def _mean_change(data: SeriesData[np.ndarray], known: np.ndarray) -> np.ndarray:
-    """The mean absolute difference of neighbouring rows among the first `known` of each series, (n_series,)."""
-    row = data.row_in_series
-    inside = (row > 0) & (row < np.repeat(known, data.lengths))
-    change = np.abs(np.diff(data.values, prepend=data.values[:1]))
-    total = np.bincount(data.series_of_row[inside], change[inside], data.n_series)
-    mean: np.ndarray = total / np.maximum(known - 1, 1)
-    return mean

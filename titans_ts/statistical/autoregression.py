@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from titans_ts.tables.series_data import SeriesData
+from titans_ts.tables.series_data import SeriesData, evenly_spaced
 
 from .adjusted import AdjustedSeries
 from .sums import running_sums
@@ -39,7 +39,7 @@ class Autoregression:
         data = series.data
         row = data.row_in_series
         at = np.flatnonzero((row >= BURN) & (row + horizon < np.repeat(series.known, data.lengths)))
-        at = at[:: -(-max(len(at), 1) * horizon // MOST_ENTRIES)]
+        at = at[evenly_spaced(len(at) * horizon, MOST_ENTRIES)]
         scale = _running_scale(data, series.change)[at]
         at, scale = at[scale > 0], scale[scale > 0]
         if not len(at):
@@ -48,8 +48,7 @@ class Autoregression:
         inputs = _inputs(_last_values(data, at), row[at], scale)
         future = at[:, None] + np.arange(1, horizon + 1)
         target = (data.values[future] - data.values[at, None]) / scale[:, None]
-        counted = np.ones_like(target) if data.observed is None else data.observed[future].astype(np.float64)
-        counted /= np.bincount(of_series, minlength=data.n_series)[of_series, None]
+        counted = data.is_observed[future] / np.bincount(of_series, minlength=data.n_series)[of_series, None]
         return cls(_least_absolute_errors(inputs, target, counted))
 
     def forecast(self, series: AdjustedSeries, steps: int) -> np.ndarray:
@@ -90,9 +89,7 @@ def _inputs(values: np.ndarray, row: np.ndarray, scale: np.ndarray) -> np.ndarra
 
 def _running_scale(data: SeriesData[np.ndarray], change: np.ndarray) -> np.ndarray:
     """The mean absolute change of each series up to each row, (rows,), at least a share of its `change`."""
-    row, step = data.row_in_series, np.abs(np.diff(data.values, prepend=data.values[:1]))
-    step[data.offsets] = 0
-    mean = running_sums(step, data) / np.maximum(row, 1)
+    mean = running_sums(data.changes, data) / np.maximum(data.row_in_series, 1)
     scale: np.ndarray = np.maximum(mean, SMALLEST_SCALE * np.repeat(change, data.lengths))
     return scale
 

@@ -35,9 +35,10 @@ def seasonal_indices(data: SeriesData[np.ndarray], rows: np.ndarray, periods: tu
         covered = rows >= LEAST * period
         if not covered.any():
             continue
-        found = _indices(left, data, counted & np.repeat(covered, data.lengths), data.phase(period), period)
+        phase = data.phase(period)
+        found = _indices(left, data, counted & np.repeat(covered, data.lengths), phase, period)
         indices += np.tile(found, longest // period)
-        left = left - found[data.series_of_row, data.phase(period)]
+        left = left - found[data.series_of_row, phase]
     return indices
 
 
@@ -47,7 +48,7 @@ def _indices(
     """The indices of one period (n_series, period), of the rows `counted`."""
     n_series, series = data.n_series, data.series_of_row
     off = values - _moving_average(values, data, counted, period)
-    kept = counted & np.isfinite(off) & (True if data.observed is None else data.observed)
+    kept = counted & np.isfinite(off) & data.is_observed
     off, bins = off[kept], (series * period + phase)[kept]
     rows = np.bincount(series[counted], minlength=n_series)
     age = (np.repeat(rows, data.lengths) - 1 - data.row_in_series)[kept] // period

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from titans_ts.tables.series_data import evenly_spaced
+
 from .adjusted import AdjustedSeries
 from .methods import Methods, damped_trends, lines
 from .mixture import evidence, most_likely, prior_of, weights
@@ -44,7 +46,8 @@ class Smoothing:
     def fit(cls, series: AdjustedSeries, horizon: int) -> Smoothing:
         """Find from the known rows how much each method is expected to count."""
         judged = np.unique([1, min(2, horizon), min(3, horizon), *(-(-horizon * i // 6) for i in (2, 3, 4, 6))])
-        some = series.take(np.arange(0, series.data.n_series, -(-series.data.n_series // MOST_SERIES))).at_known_end()
+        n_series = series.data.n_series
+        some = series.take(np.arange(n_series)[evenly_spaced(n_series, MOST_SERIES)]).at_known_end()
         families = []
         for methods in (damped_trends(), lines()):
             even = Family(methods, np.full(len(methods), 1 / len(methods)))
@@ -72,7 +75,7 @@ def _smoothed(
     """All series smoothed by a family, a few at a time: their numbers, and the log-likelihood of each method."""
     data, lengths = series.data, series.origins.max(1)
     order = np.argsort(-lengths, kind="stable")
-    observed = np.ones(len(data.values), dtype=bool) if data.observed is None else data.observed
+    observed = data.is_observed
     size = max(1, MOST_STATES // len(family.methods))
     for begin in range(0, len(order), size):
         part = order[begin : begin + size]

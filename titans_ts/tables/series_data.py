@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 Values = TypeVar("Values", np.ndarray, "Tensor")
 
 
+def evenly_spaced(n: int, most: int) -> slice:
+    """All of `n`, or every second one, every third one, ... where they are over `most`."""
+    return slice(None, None, max(1, -(-n // most)))
+
+
 @dataclass(frozen=True, eq=False)
 class SeriesData(Generic[Values]):
     """Values of many series on one time axis, series after series, each without gaps.
@@ -64,6 +69,25 @@ class SeriesData(Generic[Values]):
     def series_of_row(self) -> np.ndarray:
         """The number of the series that each row belongs to, (rows,)."""
         return np.repeat(np.arange(self.n_series), self.lengths)
+
+    @property
+    def is_observed(self) -> np.ndarray:
+        """Whether each row was observed, (rows,) bool; True for all where none was filled in."""
+        return np.ones(len(self.values), dtype=bool) if self.observed is None else self.observed
+
+    @property
+    def changes(self) -> np.ndarray:
+        """The absolute difference of each row from the one before it in its series, (rows,); 0 in the first."""
+        changes: np.ndarray = np.abs(np.diff(self.values, prepend=self.values[:1]))
+        changes[self.offsets] = 0
+        return changes
+
+    def mean_change(self, known: np.ndarray) -> np.ndarray:
+        """The mean of `changes` among the first `known` (n_series,) rows of each series, (n_series,)."""
+        inside = self.row_in_series < np.repeat(known, self.lengths)
+        total = np.bincount(self.series_of_row[inside], self.changes[inside], self.n_series)
+        mean: np.ndarray = total / np.maximum(known - 1, 1)
+        return mean
 
     def phase(self, period: int) -> np.ndarray:
         """Where each row stands in a season of `period` steps, (rows,); by local clocks where times have a zone."""

@@ -25,6 +25,7 @@ from titans_ts.devices import seeded
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.model.linear import LinearPath
 from titans_ts.progress import Progress
+from titans_ts.tables.series_data import evenly_spaced
 from titans_ts.windows.windows import Run, Windows
 
 from .evaluate import loss_by_series
@@ -248,8 +249,8 @@ def solve(
 def _scored_series(config: ModelConfig, n_series: int) -> Tensor:
     """The part that each series' moments are kept in, -1 for one that does not choose: evenly spaced ones do."""
     most = max(1, min(MOST_SCORED, MOST_SCORED_NUMBERS // (config.lookback * (config.lookback + config.horizon))))
-    parts, stride = torch.full((n_series,), -1), -(-n_series // most)
-    parts[::stride] = torch.arange(len(parts[::stride]))
+    parts, some = torch.full((n_series,), -1), evenly_spaced(n_series, most)
+    parts[some] = torch.arange(len(parts[some]))
     return parts
 
 

@@ -25,7 +25,7 @@ from titans_ts.devices import seeded
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.model.linear import LinearPath, spans
 from titans_ts.progress import Progress
-from titans_ts.tables.series_data import SeriesData
+from titans_ts.tables.series_data import SeriesData, evenly_spaced
 from titans_ts.windows.cross_series import CrossSeriesFeatures
 from titans_ts.windows.seasonal import seasonal_profiles
 from titans_ts.windows.splits import Fold, fold_windows, rolling_folds
@@ -109,7 +109,7 @@ def choose_path(
     candidates = list(_affordable(config, data))
     if len(candidates) == 1 or not fold.validated.any():
         return Resolved(config, None, ())
-    some = np.arange(0, data.n_series, -(-data.n_series // MOST_SERIES))
+    some = np.arange(data.n_series)[evenly_spaced(data.n_series, MOST_SERIES)]
     alone = replace(candidates[1], n_series=len(some))
     origins = list(_origins(alone, scaled.take(some), data.take(some), fold.take(some)))
     if not origins:
@@ -242,9 +242,9 @@ class _Origin:
         naive_validation, naive_test = self._naive_errors(richest)
         found = {}
         for config in candidates:
-            solved, chosen, judged = (_harmonics(m, config, richest) for m in (train, validation, test))
+            solved, chosen, tested = (_harmonics(m, config, richest) for m in (train, validation, test))
             _, weight = cross_series_weights(solved, Scoring(chosen, naive_validation), RIDGES)
-            found[_name(config)] = Scoring(judged, naive_test).error(weight)
+            found[_name(config)] = Scoring(tested, naive_test).error(weight)
         return found
 
     def _solved(self, config: ModelConfig, way: _Way) -> tuple[SimbaForecaster, Solution]:
@@ -263,8 +263,8 @@ class _Origin:
     def _naive_errors(self, config: ModelConfig) -> tuple[Tensor, Tensor]:
         """The naive errors of the windows that choose and of those that follow."""
         if self._naive is None:
-            chosen, judged = (per_series_naive_errors(config, w, MOST_READ) for w in (self.validation, self.test))
-            self._naive = chosen, judged
+            chosen, tested = (per_series_naive_errors(config, w, MOST_READ) for w in (self.validation, self.test))
+            self._naive = chosen, tested
         return self._naive
 
 

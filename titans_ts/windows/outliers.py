@@ -49,7 +49,7 @@ def fill_outliers(panel: Panel) -> Panel:
     Values that were filled in before are no outliers, and the series keep their rows.
     """
     data = panel.data
-    observed = np.ones(len(data.values), dtype=bool) if data.observed is None else data.observed
+    observed = data.is_observed
     outliers = np.zeros_like(observed)
     for i in range(data.n_series):
         rows = data.rows_of(i)

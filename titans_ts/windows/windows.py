@@ -227,7 +227,7 @@ def observed_windows(
     found : ndarray (n_series,)
         How many such windows each series has.
     """
-    observed = np.ones(len(data.values), dtype=bool) if data.observed is None else data.observed
+    observed = data.is_observed
     filled = np.concatenate([[0], np.cumsum(~observed)])  # in all rows before each
     series = np.repeat(np.arange(data.n_series), count)
     row = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
