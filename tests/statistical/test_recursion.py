@@ -11,7 +11,7 @@ from titans_ts.statistical.recursion import BURN, Smoothed, smooth
 from .small_series import added, smooth_by_row, walk
 
 ROUNDING = dict(rtol=1e-9, atol=1e-9)  # float64; values of size 1 to 50
-JUDGED = np.array([1, 2, 5])
+SCORED = np.array([1, 2, 5])
 SERIES = [walk(40, 0), walk(40, 1), walk(23, 2), walk(4, 3), walk(3, 4), walk(2, 5), walk(1, 6)]
 LENGTHS = np.array([len(values) for values in SERIES])
 FEW = np.arange(0, 136, 9)  # methods of `damped_trends`
@@ -26,7 +26,7 @@ def stacked(series: list[np.ndarray], before: float = np.nan) -> np.ndarray:
 def smoothed(series: list[np.ndarray], methods: Methods, **changes: np.ndarray) -> Smoothed:
     rows, lengths = stacked(series), np.array([len(values) for values in series])
     given = dict(observed=np.ones(rows.shape, dtype=bool), known=lengths, origins=lengths[:, None])
-    return smooth(rows, lengths, methods, JUDGED, **given | changes)
+    return smooth(rows, lengths, methods, SCORED, **given | changes)
 
 
 def by_row(methods: Methods, i: int, values: np.ndarray) -> list[tuple[float, float]]:
@@ -49,18 +49,18 @@ def test_levels_and_trends_are_those_of_each_series_alone(methods: Methods) -> N
 
 
 def naive_error(methods: Methods, i: int, values: np.ndarray, counted: np.ndarray) -> tuple[float, float]:
-    """The mean absolute error of one method over all origins and steps judged, and origins."""
+    """The mean absolute error of one method over all origins and steps scored, and origins."""
     steps, errors = by_row(methods, i, values), []
     for t in range(BURN, len(values)):
         level, trend = steps[t]
-        for ahead in JUDGED.tolist():
+        for ahead in SCORED.tolist():
             if t + ahead < len(values) and counted[t + ahead]:
                 errors.append(abs(level + added(trend, methods.damping[i], ahead) - values[t + ahead]))
-    return sum(errors) / max(len(errors), 1), len(errors) / len(JUDGED)
+    return sum(errors) / max(len(errors), 1), len(errors) / len(SCORED)
 
 
 @FAMILIES
-def test_errors_are_the_mean_of_all_steps_judged(methods: Methods) -> None:
+def test_errors_are_the_mean_of_all_steps_scored(methods: Methods) -> None:
     found = smoothed(SERIES, methods)
     for i in range(len(methods)):
         expected = [naive_error(methods, i, values, np.ones(len(values), dtype=bool)) for values in SERIES]
@@ -68,14 +68,14 @@ def test_errors_are_the_mean_of_all_steps_judged(methods: Methods) -> None:
         np.testing.assert_allclose(found.counts, [count for _, count in expected])
 
 
-def test_a_series_of_too_few_rows_is_not_judged() -> None:
+def test_a_series_of_too_few_rows_is_not_scored() -> None:
     found = smoothed(SERIES, lines())
     assert found.counts[LENGTHS <= BURN + 1].tolist() == [0, 0, 0]
     assert not found.errors[LENGTHS <= BURN + 1].any()
-    assert found.counts[3] == 1 / len(JUDGED)  # four rows: one origin, one step
+    assert found.counts[3] == 1 / len(SCORED)  # four rows: one origin, one step
 
 
-def test_filled_rows_are_smoothed_but_not_judged() -> None:
+def test_filled_rows_are_smoothed_but_not_scored() -> None:
     methods, values = damped_trends().take(FEW), walk(30, 7)
     observed = np.ones((30, 1), dtype=bool)
     observed[[12, 13, 29]] = False

@@ -19,11 +19,11 @@ def forecast(series: AdjustedSeries, steps: int, horizon: int = 6) -> np.ndarray
 
 
 @pytest.mark.parametrize(
-    ("horizon", "judged"),
+    ("horizon", "scored"),
     [(1, [1]), (2, [1, 2]), (6, [1, 2, 3, 4, 6]), (18, [1, 2, 3, 6, 9, 12, 18]), (48, [1, 2, 3, 16, 24, 32, 48])],
 )
-def test_steps_judged_are_the_first_and_some_up_to_the_horizon(horizon: int, judged: list[int]) -> None:
-    assert Smoothing.fit(as_it_is(*SERIES), horizon).judged.tolist() == judged
+def test_steps_scored_are_the_first_and_some_up_to_the_horizon(horizon: int, scored: list[int]) -> None:
+    assert Smoothing.fit(as_it_is(*SERIES), horizon).scored.tolist() == scored
 
 
 def test_a_forecast_is_the_mean_of_families_of_weighted_methods(monkeypatch: pytest.MonkeyPatch) -> None:

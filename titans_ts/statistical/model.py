@@ -115,7 +115,7 @@ class StatisticalModel:
         """All that was fitted, by name, from which `of_arrays` makes it again."""
         arrays = {}
         for reading, (smoothing, autoregression) in self.fitted.items():
-            arrays[f"{reading}.judged"] = smoothing.judged
+            arrays[f"{reading}.scored"] = smoothing.scored
             arrays[f"{reading}.autoregression"] = autoregression.weight
             for i, family in enumerate(smoothing.families):
                 arrays[f"{reading}.{i}.prior"] = family.prior
@@ -128,7 +128,7 @@ class StatisticalModel:
         """The model whose `arrays` these are."""
         fitted = {}
         for reading in READINGS:
-            if f"{reading}.judged" not in arrays:
+            if f"{reading}.scored" not in arrays:
                 continue
             families = tuple(
                 Family(
@@ -137,7 +137,7 @@ class StatisticalModel:
                 )
                 for i in range(FAMILIES)
             )
-            smoothing = Smoothing(arrays[f"{reading}.judged"], families)
+            smoothing = Smoothing(arrays[f"{reading}.scored"], families)
             fitted[reading] = smoothing, Autoregression(arrays[f"{reading}.autoregression"])
         return cls(periods, fitted)
 

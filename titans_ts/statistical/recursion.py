@@ -12,7 +12,7 @@ import numpy as np
 
 from .methods import Methods
 
-BURN = 2  # rows of a series before the first origin whose forecasts are judged
+BURN = 2  # rows of a series before the first origin whose forecasts are scored
 FIRST_TREND = 0.3  # of the first difference, that a trend begins with
 
 
@@ -22,14 +22,14 @@ class Smoothed(NamedTuple):
     level: np.ndarray  # (n_series, origins, n_methods)
     trend: np.ndarray  # (n_series, origins, n_methods)
     errors: np.ndarray  # (n_series, n_methods) mean absolute error over origins and steps ahead
-    counts: np.ndarray  # (n_series,) origins that were judged
+    counts: np.ndarray  # (n_series,) origins that were scored
 
 
 def smooth(
     rows: np.ndarray,
     lengths: np.ndarray,
     methods: Methods,
-    judged: np.ndarray,
+    scored: np.ndarray,
     observed: np.ndarray,
     known: np.ndarray,
     origins: np.ndarray,
@@ -43,10 +43,10 @@ def smooth(
     lengths : ndarray of int, shape (n_series,)
         Rows of each series, in falling order.
     methods : Methods
-    judged : ndarray of int, shape (any,)
+    scored : ndarray of int, shape (any,)
         The steps ahead whose errors count, in rising order.
     observed : ndarray of bool, shape (steps, n_series)
-        Which rows may be judged by.
+        Which rows may be scored by.
     known : ndarray of int, shape (n_series,)
         Rows of each series up to which errors count.
     origins : ndarray of int, shape (n_series, origins)
@@ -58,10 +58,10 @@ def smooth(
         In the units of `rows`.
     """
     steps, n_series = rows.shape
-    n_methods, horizon = len(methods), int(judged[-1])
+    n_methods, horizon = len(methods), int(scored[-1])
     begins = steps - lengths
     level, trend = np.zeros((2, n_series, n_methods))
-    # Forecasts of the last `horizon` origins, to be judged when their rows are known.
+    # Forecasts of the last `horizon` origins, to be scored when their rows are known.
     levels, trends = np.zeros((2, horizon + 1, n_series, n_methods))
     errors, counts = np.zeros((n_series, n_methods)), np.zeros(n_series)
     by_step: dict[int, list[tuple[int, int]]] = {}
@@ -69,7 +69,7 @@ def smooth(
         for number, seen in enumerate(of_series.tolist()):
             by_step.setdefault(int(begins[series]) + seen - 1, []).append((series, number))
     found = np.zeros((2, *origins.shape, n_methods))
-    slopes = methods.slopes(judged)
+    slopes = methods.slopes(scored)
     line = _Line(rows, begins)
     rate, straight = methods.level, methods.share > 0
     for step in range(steps):
@@ -94,7 +94,7 @@ def smooth(
         trends[slot, :active] = np.where(straight, slope, trend[:active])
         for series, number in by_step.get(step, ()):
             found[0, series, number], found[1, series, number] = levels[slot, series], trends[slot, series]
-        for i, distance in enumerate(judged.tolist()):
+        for i, distance in enumerate(scored.tolist()):
             origin = step - distance
             seen = int(np.searchsorted(begins, origin - BURN, side="right"))
             if not seen:
@@ -104,7 +104,7 @@ def smooth(
             counted = observed[step, :seen] & (step - begins[:seen] < known[:seen])
             errors[:seen] += error * counted[:, None]
             counts[:seen] += counted
-    return Smoothed(found[0], found[1], errors / np.maximum(counts, 1)[:, None], counts / len(judged))
+    return Smoothed(found[0], found[1], errors / np.maximum(counts, 1)[:, None], counts / len(scored))
 
 
 class _Line:

@@ -33,36 +33,36 @@ class Smoothing:
 
     Parameters
     ----------
-    judged : ndarray of int
+    scored : ndarray of int
         The steps ahead whose errors weigh the methods.
     families : tuple of Family
         Their forecasts are averaged.
     """
 
-    judged: np.ndarray
+    scored: np.ndarray
     families: tuple[Family, ...]
 
     @classmethod
     def fit(cls, series: AdjustedSeries, horizon: int) -> Smoothing:
         """Find from the known rows how much each method is expected to count."""
-        judged = np.unique([1, min(2, horizon), min(3, horizon), *(-(-horizon * i // 6) for i in (2, 3, 4, 6))])
+        scored = np.unique([1, min(2, horizon), min(3, horizon), *(-(-horizon * i // 6) for i in (2, 3, 4, 6))])
         n_series = series.data.n_series
         some = series.take(np.arange(n_series)[evenly_spaced(n_series, MOST_SERIES)]).at_known_end()
         families = []
         for methods in (damped_trends(), lines()):
             even = Family(methods, np.full(len(methods), 1 / len(methods)))
-            parts = _smoothed(some, even, judged)
+            parts = _smoothed(some, even, scored)
             prior = prior_of(np.concatenate([log_likelihood for _, _, log_likelihood in parts]))
             kept = most_likely(prior)
             families.append(Family(methods.take(kept), prior[kept] / prior[kept].sum()))
-        return cls(judged, tuple(families))
+        return cls(scored, tuple(families))
 
     def forecast(self, series: AdjustedSeries, steps: int) -> np.ndarray:
         """Forecast the steps after each origin: (n_series, origins, steps), of the adjusted series."""
         forecast = np.zeros((*series.origins.shape, steps))
         for family in self.families:
             slopes = family.methods.slopes(np.arange(1, steps + 1))
-            for part, smoothed, log_likelihood in _smoothed(series, family, self.judged):
+            for part, smoothed, log_likelihood in _smoothed(series, family, self.scored):
                 weight = weights(log_likelihood, family.prior)[:, None]
                 level = (weight * smoothed.level).sum(-1, keepdims=True)
                 forecast[part] += level + (weight * smoothed.trend) @ slopes
@@ -70,7 +70,7 @@ class Smoothing:
 
 
 def _smoothed(
-    series: AdjustedSeries, family: Family, judged: np.ndarray
+    series: AdjustedSeries, family: Family, scored: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Smoothed, np.ndarray]]:
     """All series smoothed by a family, a few at a time: their numbers, and the log-likelihood of each method."""
     data, lengths = series.data, series.origins.max(1)
@@ -85,7 +85,7 @@ def _smoothed(
             data.values[at],
             lengths[part],
             family.methods,
-            judged,
+            scored,
             observed[at],
             series.known[part],
             series.origins[part],
