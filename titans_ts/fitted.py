@@ -27,10 +27,9 @@ from .training.history import Evaluation, History
 from .training.loop import fit_network
 from .training.path_choice import Resolved, choose_path
 from .training.probe import Probe
-from .windows.cross_series import CrossSeriesFeatures
 from .windows.scaler import Scaler
 from .windows.seasonal import seasonal_profiles
-from .windows.splits import Fold, fold_windows
+from .windows.splits import Fold, network_windows
 from .windows.windows import on_device
 
 NO_BOUNDS = Bounds()
@@ -136,10 +135,7 @@ class FittedModel:
                 if options.chooses_path:
                     found = choose_path(config, scaled, data, fold, progress)
                 config = found.config
-                cross_series = None
-                if config.linear_cross_series:
-                    cross_series = CrossSeriesFeatures(data, lookback=config.lookback, n_series=panel.n_series)
-                windows = fold_windows(data, fold, lookback=config.lookback, horizon=horizon, cross_series=cross_series)
+                windows = network_windows(data, fold, config)
                 training = options.train_config(len(windows.train))
                 training = replace(training, random_state=ranks.broadcast(training.random_state))
                 network = initialised_network(

@@ -27,9 +27,8 @@ from titans_ts.tables.read import read_table
 from titans_ts.training.closed_form import reinitialised_network
 from titans_ts.training.config import TrainConfig
 from titans_ts.training.loop import fit_network
-from titans_ts.windows.cross_series import CrossSeriesFeatures
 from titans_ts.windows.outliers import fill_outliers
-from titans_ts.windows.splits import Fold, FoldWindows, backtest_folds, fold_windows
+from titans_ts.windows.splits import Fold, FoldWindows, backtest_folds, network_windows
 from titans_ts.windows.windows import on_device
 
 EPOCHS, MOST_WINDOWS = 4, 2**15
@@ -118,10 +117,8 @@ class ClosedForm:
         fitted = FittedModel.fit(panel, fold, config, options)
         seconds = time.perf_counter() - begun
 
-        data, features = on_device(fitted.scaler.transform_panel(panel), device), None
-        if fitted.network.cross_series is not None:
-            features = CrossSeriesFeatures(data, lookback=config.lookback, n_series=panel.n_series)
-        windows = fold_windows(data, fold, lookback=config.lookback, horizon=horizon, cross_series=features)
+        data = on_device(fitted.scaler.transform_panel(panel), device)
+        windows = network_windows(data, fold, fitted.network.config)
         candidates = Candidates.fit(panel, fold, horizon, periods_of(panel.calendar, config.cycle))
         return cls(panel, fold, fitted, windows, candidates, seconds)
 

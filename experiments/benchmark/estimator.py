@@ -16,8 +16,7 @@ from titans_ts.datasets import Dataset
 from titans_ts.fitted import FittedModel
 from titans_ts.tables.read import read_table
 from titans_ts.training.evaluate import loss_by_series
-from titans_ts.windows.cross_series import CrossSeriesFeatures
-from titans_ts.windows.splits import Fold, fold_windows
+from titans_ts.windows.splits import Fold, network_windows
 from titans_ts.windows.windows import on_device
 
 UNHASHED = ("random_state", "device", "verbose", "combine")  # parameters that do not tell one row from another
@@ -91,11 +90,7 @@ def errors(fitted: FittedModel, data: Dataset, dropped: int = 0) -> tuple[float,
     panel = read_table(regular_frame(data), calendar=fitted.panel.calendar)
     series = on_device(fitted.scaler.transform_panel(panel), fitted.network.device)
     ends = [np.full(panel.n_series, rows.stop) for rows in split]
-    features = None
-    if fitted.network.cross_series is not None:
-        features = CrossSeriesFeatures(series, lookback=config.lookback, n_series=panel.n_series)
-    fold = Fold(ends[0], ends[1], ends[2] - dropped)
-    windows = fold_windows(series, fold, lookback=config.lookback, horizon=config.horizon, cross_series=features).test
+    windows = network_windows(series, Fold(ends[0], ends[1], ends[2] - dropped), config).test
     if windows is None:
         raise ValueError(f"`horizon` must be at most the {len(split.test)} test rows of {data.name}.")
     ratio = fitted.scaler.scale / data.scaler.scale_

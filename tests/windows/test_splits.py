@@ -12,9 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from titans_ts.model import ModelConfig
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
-from titans_ts.windows.splits import Fold, backtest_folds, fold_windows, rolling_folds
+from titans_ts.windows.splits import Fold, backtest_folds, fold_windows, network_windows, rolling_folds
 from titans_ts.windows.windows import Windows, on_device
 
 
@@ -169,3 +170,19 @@ def test_rolling_folds_are_for_the_typical_series_among_those_that_validate() ->
 def test_the_fold_of_some_series_has_their_rows_in_the_order_asked_for() -> None:
     fold = Fold(np.array([1, 2, 3]), np.array([4, 5, 6]), np.array([7, 8, 9])).take(np.array([2, 0]))
     assert (fold.train.tolist(), fold.validation.tolist(), fold.test.tolist()) == ([3, 1], [6, 4], [9, 7])
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_windows_of_a_network_have_the_features_that_it_reads(across: bool) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 30))
+    data = on_device(read_table(values.T).data, torch.device("cpu"))
+    shape = dict(lookback=5, horizon=2, n_series=2, linear_per_series=across, linear_cross_series=across)
+    fold = Fold(np.array([20, 20]), np.array([26, 26]), np.array([30, 30]))
+    found = network_windows(data, fold, ModelConfig(**shape))
+    assert [None if part is None else len(part) for part in found] == [2 * 14, 2 * 5, 2 * 3]
+    features = found.train.batch(torch.tensor([0])).cross_series
+    if not across:
+        assert features is None
+        return
+    means = [values[:, 4], values[:, 3], values[:, 1:3].mean(1), values[:, 0], values[:, :5].mean(1)]
+    np.testing.assert_allclose(features[0].numpy(), np.transpose(means), rtol=1e-6)

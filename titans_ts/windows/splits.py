@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from titans_ts.model import ModelConfig
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.series_data import SeriesData
 
@@ -136,6 +137,14 @@ def rolling_folds(fold: Fold, lookback: int, horizon: int) -> list[Fold]:
         if whole.mean() > 0.5:
             found.append(Fold(train, validation, test))
     return found
+
+
+def network_windows(data: SeriesData[Tensor], fold: Fold, config: ModelConfig) -> FoldWindows:
+    """The windows of a fold as a network of this shape reads them, with cross-series features where it does."""
+    features = None
+    if config.linear_cross_series:
+        features = CrossSeriesFeatures(data, lookback=config.lookback, n_series=config.n_series)
+    return fold_windows(data, fold, lookback=config.lookback, horizon=config.horizon, cross_series=features)
 
 
 def fold_windows(
