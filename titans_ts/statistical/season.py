@@ -65,11 +65,17 @@ def _indices(
     mean -= mean.mean(1, keepdims=True)
     variance = residual[:, None] * squares / np.where(total > 0, total, 1) ** 2  # of each index
     spread = np.maximum((mean**2).sum(1) / (period - 1) - variance.mean(1), 0)[:, None]
-    sure = spread + variance
-    mean *= np.divide(spread, sure, out=np.zeros_like(mean), where=sure > 0)
+    mean *= shrinkage(spread, variance)
     mean[free <= 0] = 0
     indices: np.ndarray = mean - mean.mean(1, keepdims=True)
     return indices
+
+
+def shrinkage(spread: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """What is kept of indices (n_series, period) of such a `variance`, whose own spread (n_series, 1) is as given."""
+    total = spread + variance
+    kept: np.ndarray = np.divide(spread, total, out=np.zeros_like(total), where=total > 0)
+    return kept
 
 
 def _moving_average(values: np.ndarray, data: SeriesData[np.ndarray], counted: np.ndarray, period: int) -> np.ndarray:
