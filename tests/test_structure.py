@@ -19,25 +19,26 @@ ROOMS = {
     "progress": set(),
     "statistical": {"tables"},
     "training": {"windows", "tables", "model", "devices", "progress"},
+    "stream": {"training", "windows", "tables", "model"},
     "arguments": {"tables"},
     "defaults": {"tables"},
     "packing": {"tables"},
     "bounds": {"tables"},
-    "predict": {"training", "windows", "tables", "model", "devices"},
+    "predict": {"stream", "training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables", "model"},
     "fitted": {
-        *("bounds", "combination", "statistical"),
+        *("bounds", "combination", "statistical", "stream"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),
     },
     "saving": {
-        *("bounds", "combination", "statistical"),
+        *("bounds", "combination", "statistical", "stream"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
     "forecaster": {
-        *("bounds", "progress"),
+        *("bounds", "progress", "stream"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
-    "search": {"forecaster", "training", "windows", "tables", "arguments", "defaults", "devices"},
+    "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},
 }
 # The folders of kernels and datasets are links, which are not followed unless named.
 FOLDERS = [folder for folder in PACKAGE.iterdir() if folder.is_dir() and folder.name != "__pycache__"]

@@ -69,6 +69,14 @@ def check_integer(name: str, value: Any, low: int, default: int | None = None) -
     return whole
 
 
+def check_share(name: str, value: Any) -> float:
+    """`value` as a number between 0 and 1, neither of them; NumPy's numbers are some too."""
+    number = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
+    if not (number and 0 < float(value) < 1):
+        raise ValueError(f"`{name}` must be a number between 0 and 1, got {value!r}.")
+    return float(value)
+
+
 def check_seconds(name: str, value: Any) -> float | None:
     """`value` as a positive finite number of seconds, or None for no limit; NumPy's numbers are some too."""
     if value is None:

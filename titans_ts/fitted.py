@@ -9,15 +9,21 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .bounds import Bounds
 from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
-from .model import ModelConfig, SimbaForecaster
-from .predict import recent_rows, recursive_forecast
+from .model import Batch, ModelConfig, SimbaForecaster
+from .model.long_term import LongTermConfig, LongTermMemory, StreamState
+from .model.origins import origin_features
+from .predict import Correction, Seen, recent_rows, recursive_forecast
 from .progress import Progress
 from .statistical.adjusted import Earlier
 from .statistical.model import MOST_ROWS
+from .stream.fit import STREAM, WINDOW, config_of, fit_long_term
+from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
+from .stream.surprise import surprises
 from .tables.panel import Panel
 from .training.choices import Choice
 from .training.closed_form import initialised_network
@@ -33,6 +39,8 @@ from .windows.splits import Fold, network_windows
 from .windows.windows import on_device
 
 NO_BOUNDS = Bounds()
+SURPRISE_SEASONS = 7.0  # after which an error counts half in the usual size of errors
+MOST_AT_ONCE = 4096  # series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +59,9 @@ class FitOptions:
         Replace the configuration's linear path by what `path_choice` finds best.
     periods : tuple of int, optional
         Of the seasons of statistical forecasts, with which the network's are combined; None for the network alone.
+    context : {"window", "stream", "auto"}
+        What a forecast knows of: its window alone, all rows since the first by the long-term memory, or that only where
+        validation rows say so.
     """
 
     train_config: Callable[[int], TrainConfig]
@@ -59,6 +70,7 @@ class FitOptions:
     probe: Probe | None = None
     chooses_path: bool = False
     periods: tuple[int, ...] | None = None
+    context: str = WINDOW
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +92,8 @@ class FittedModel:
         What was chosen from the data, and by how much.
     combination : Combination, optional
         What the network's forecasts are averaged with.
+    long_term : LongTerm, optional
+        The memory that corrects the network's forecasts, and what it holds at the end of the panel.
     """
 
     network: SimbaForecaster
@@ -89,6 +103,7 @@ class FittedModel:
     bounds: Bounds = NO_BOUNDS
     choices: tuple[Choice, ...] = ()
     combination: Combination | None = None
+    long_term: LongTerm | None = None
 
     @classmethod
     @isolated()
@@ -170,11 +185,20 @@ class FittedModel:
             )
         if interrupted:
             history.stopped = "interrupted"
-        combination, choices = None, found.choices
+        combination, choices, long_term = None, found.choices, None
+        if options.context != WINDOW and history.stopped != "interrupted" and not progress.lacks(0.0):
+            progress.begin("long-term memory")
+            always = options.context == STREAM
+            try:
+                long_term, chosen = fit_long_term(network, data, fold, windows.validation, always=always)
+                choices += chosen
+            except KeyboardInterrupt:
+                history.stopped = "interrupted"
+                warnings.warn("The fit was interrupted; forecasts know their window alone.", stacklevel=4)
         if candidates is not None:
 
             def of_network(part: Panel, series: np.ndarray) -> np.ndarray:
-                return recursive_forecast(network, scaler, part, series, horizon)[..., 0]
+                return recursive_forecast(Seen.of(network, scaler, part, series), part, horizon)[..., 0]
 
             try:
                 combination, combined = candidates.choose(of_network)
@@ -182,10 +206,8 @@ class FittedModel:
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
                 warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
-        rows = recent_rows(panel, network)
-        if combination is not None:
-            rows = np.maximum(rows, MOST_ROWS)
-        return cls(network, scaler, panel.tail(rows), history, options.bounds, choices, combination)
+        fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term)
+        return replace(fitted, panel=panel.tail(fitted._kept_rows(panel)))
 
     def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.
@@ -206,7 +228,8 @@ class FittedModel:
         """
         panel = self.panel if panel is None else panel
         series = np.arange(self.panel.n_series) if series is None else series
-        forecast = recursive_forecast(self.network, self.scaler, panel, series, steps)
+        seen = Seen.of(self.network, self.scaler, panel, series)
+        forecast = recursive_forecast(seen, panel, steps, self._correction(seen, panel))
         if self.combination is not None:
             if panel is self.panel and steps <= self.network.config.horizon:
                 statistical = self._statistical[:, :steps]
@@ -214,6 +237,173 @@ class FittedModel:
                 statistical = self.combination.statistical(panel.data, steps, Earlier(self.panel.data, series))
             forecast[..., 0] = self.combination.forecast(forecast[..., 0], statistical)
         return self.bounds.clip(forecast, panel)
+
+    def _correction(self, seen: Seen, panel: Panel) -> Correction | None:
+        """What the long-term memory adds to forecasts from the end of a panel's rows."""
+        if self.long_term is None:
+            return None
+        memory = self.long_term.memory
+        state = self.long_term.state if panel is self.panel else self._state_after(seen, panel)
+        remembered = torch.from_numpy(seen.core.remembered).to(self.network.device)
+
+        def correct(batch: Batch, forecast: Tensor) -> Tensor:
+            features = origin_features(batch, forecast, memory.basis, memory.config.cycle)
+            return memory.added(state.take(batch.series), features, remembered[batch.series])
+
+        return correct
+
+    def _continues(self, seen: Seen, panel: Panel) -> np.ndarray:
+        """Which of a panel's series reach on from the end of those fitted, without a gap: (n_series,) bool."""
+        series, data = seen.core.remembered, panel.data
+        fitted = series < len(self.scaler.mean)
+        ends = self.panel.data.ends[np.where(fitted, series, 0)]
+        return fitted & (data.starts <= ends) & (data.ends >= ends)
+
+    def _state_after(self, seen: Seen, panel: Panel) -> StreamState:
+        """What the memory holds after a panel's rows.
+
+        Series that go on from the rows fitted are read from there; others from their first row on, with nothing held.
+        """
+        if self.long_term is None:
+            raise AttributeError("there is no long-term memory in a model that knows its window alone.")
+        memory, n_series = self.long_term.memory, panel.n_series
+        on = self._continues(seen, panel)
+        state = memory.begin(n_series, torch.from_numpy(panel.data.starts))
+        for fresh, index in ((True, np.flatnonzero(~on)), (False, np.flatnonzero(on))):
+            if not len(index):
+                continue
+            part, core, scaler = panel.take(index), seen.core.take(index), seen.scaler.take(index)
+            if fresh:
+                first, begun = first_rows(part.data, self.network.config.lookback), state.take(torch.from_numpy(index))
+            else:
+                mine = self.panel.take(core.remembered)
+                new = part.data.ends - mine.data.ends
+                part = replace(part, data=mine.data.then(part.data.tail(new)))
+                first = mine.data.lengths
+                begun = self.long_term.state.take(torch.from_numpy(core.remembered).to(self.network.device))
+            reader = OriginReader(core, memory, on_device(scaler.transform_panel(part), self.network.device))
+            groups = read_parts(reader, first, part.data.lengths, fresh)
+            after = advance(memory, begun, reader.data, part.data.lengths, groups)
+            state = state.put(torch.from_numpy(index), after)
+        return state
+
+    def _kept_rows(self, panel: Panel) -> np.ndarray:
+        """Rows of each series that forecasts and updates read, (n_series,)."""
+        rows = recent_rows(panel, self.network)
+        if self.long_term is not None:  # what came in the horizon before an origin is written then
+            rows = np.maximum(rows, self.network.config.horizon)
+        return rows if self.combination is None else np.maximum(rows, MOST_ROWS)
+
+    @isolated()
+    def update(self, rows: Panel, series: np.ndarray, missing: str = "error") -> FittedModel:
+        """The model at the end of further rows, which the long-term memory has read; nothing else is learned.
+
+        Parameters
+        ----------
+        rows : Panel
+        series : ndarray of int, shape (rows.n_series,)
+            The number of each of its series among those fitted.
+        missing : {"error", "interpolate", "ffill"}
+            As `Panel.then` takes it, whose errors it raises.
+
+        Returns
+        -------
+        FittedModel
+            Another one; this stays as it is.
+        """
+        panel = self.panel.then(rows, series, missing)
+        long_term = self.long_term
+        if long_term is not None:
+            new = panel.data.lengths - self.panel.data.lengths
+            read = panel.tail(self._kept_rows(panel) + new)
+            everyone = np.arange(panel.n_series)
+            data = on_device(self.scaler.transform_panel(read), self.network.device)
+            reader = OriginReader(Core.of(self.network, everyone), long_term.memory, data)
+            groups = read_parts(reader, data.lengths - new, data.lengths, fresh=False)
+            state = advance(long_term.memory, long_term.state, data, data.lengths, groups)
+            long_term = replace(long_term, state=state)
+        return replace(self, panel=panel.tail(self._kept_rows(panel)), long_term=long_term)
+
+    @isolated()
+    @torch.no_grad()
+    def surprise(self, panel: Panel, series: np.ndarray) -> np.ndarray:
+        """Errors of one-step forecasts of a panel's rows over their usual size until then, (rows,); NaN where unknown.
+
+        Series that begin where those fitted end are forecast from there, others from their own first rows on, with
+        nothing held in memory at first.
+
+        Parameters
+        ----------
+        panel : Panel
+        series : ndarray of int, shape (panel.n_series,)
+            The number of each of its series among those fitted.
+        """
+        found = np.full(len(panel.data.values), np.nan)
+        follows = panel.data.starts == self.panel.data.ends[series]
+        if panel.layout.kind == "array":  # which has no times
+            follows[:] = False
+        season = LongTermConfig(lookback=1, horizon=1, n_series=1, cycle=self.network.config.cycle).season
+        for fresh, index in ((True, np.flatnonzero(~follows)), (False, np.flatnonzero(follows))):
+            if not len(index):
+                continue
+            part, numbers = panel.take(index), series[index]
+            before = np.zeros(len(index), dtype=np.int64)
+            if not fresh:
+                mine = self.panel.take(numbers)
+                before, part = mine.data.lengths, replace(part, data=mine.data.then(part.data))
+            errors = self._first_errors(part, numbers, before)
+            seen = surprises(errors, part.data, SURPRISE_SEASONS * season)
+            new = part.data.row_in_series >= np.repeat(before, part.data.lengths)
+            mine_of = np.isin(panel.data.series_of_row, index)
+            found[mine_of] = seen[new]
+        return found
+
+    def _first_errors(self, panel: Panel, series: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """Errors of the forecasts of each row from the row before it, (rows,), scaled; NaN where there is none.
+
+        The memory, if there is one, holds what it does at the end of the rows fitted where the first `before`
+        (n_series,) rows are those; the forecasts of these are the network's alone.
+        """
+        data = on_device(self.scaler.take(series).transform_panel(panel), self.network.device)
+        own = self.long_term
+        memory = LongTermMemory(config_of(self.network)).to(self.network.device) if own is None else own.memory
+        reader = OriginReader(Core.of(self.network, series), memory, data)
+        forecast = torch.full_like(data.values, torch.nan)
+
+        def note(part: Reading, added: Tensor | float) -> None:
+            rows = torch.from_numpy(part.rows).to(forecast.device)
+            lengths = torch.from_numpy(data.lengths[part.index]).to(forecast.device).unsqueeze(1)
+            begin = torch.from_numpy(data.offsets[part.index]).to(forecast.device).unsqueeze(1)
+            there = (rows >= 1) & (rows < lengths) & part.origins.live
+            forecast[(begin + rows)[there]] = (part.first + added)[there]
+
+        fresh = not before.any()
+        first = first_rows(panel.data, self.network.config.lookback) if fresh else before
+        if own is None or not fresh:
+            begun = np.zeros_like(before) if not fresh else first
+            for _, parts in read_parts(reader, begun, data.lengths if own is None else before, fresh=True):
+                for part in parts:
+                    note(part, 0.0)
+        if own is not None:
+            numbers = torch.from_numpy(series).to(self.network.device)
+            ends = torch.from_numpy(data.starts).to(self.network.device)
+            state = memory.begin(panel.n_series, ends) if fresh else own.state.take(numbers)
+            if not fresh:  # the first row is forecast from the end of those fitted
+                for i in np.split(np.arange(panel.n_series), range(MOST_AT_ONCE, panel.n_series, MOST_AT_ONCE)):
+                    part = reader.read(i, before[i], 1)
+                    index = torch.from_numpy(i).to(self.network.device)
+                    ahead = memory.added(state.take(index), part.origins.features[:, 0], part.origins.series)
+                    note(part, ahead[:, :1])
+            advance(
+                memory,
+                state,
+                data,
+                data.lengths,
+                read_parts(reader, first, data.lengths, fresh),
+                lambda part, added: note(part, memory.expand(added)[..., 0]),
+            )
+        errors = (data.values - forecast).double().cpu().numpy()
+        return np.where(panel.data.is_observed, errors, np.nan)
 
     @cached_property
     def _statistical(self) -> np.ndarray:
@@ -260,8 +450,11 @@ class FittedModel:
 
     @isolated()
     def to(self, device: torch.device) -> None:
-        """Move the network, in place."""
+        """Move the network and the long-term memory, in place."""
         self.network.to(device)
+        if self.long_term is not None:
+            self.long_term.memory.to(device)
+            object.__setattr__(self, "long_term", replace(self.long_term, state=self.long_term.state.to(device)))
 
 
 def _not_combined(progress: Progress, needed: float) -> str:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .arguments import check_flag, check_integer, check_no_targets, check_seconds, match_series
+from .arguments import check_flag, check_integer, check_no_targets, check_seconds, check_share, match_series
 from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
@@ -26,6 +26,8 @@ from .fitted import FitOptions, FittedModel
 from .model import ModelConfig, SimbaForecaster
 from .progress import Progress
 from .saving import load_model, save_model
+from .stream.fit import STREAM, WINDOW
+from .stream.surprise import conformal_p_values
 from .tables.panel import Panel
 from .tables.read import read_table
 from .training.choices import choices_table
@@ -39,7 +41,8 @@ from .windows.scaler import Scaler
 from .windows.splits import backtest_folds
 
 OUTLIERS = ("fill", "keep")
-AUTO = "auto"  # the linear path that `fit` chooses
+AUTO = "auto"  # what `fit` chooses
+CONTEXTS = (AUTO, WINDOW, STREAM)
 PER_SERIES_PATHS = ("per_series", "across")  # linear paths with weights per series
 HARMONICS = 2  # of the seasonal profile, by whose phase cross-series weights vary
 MOST_BY_PHASE = 40  # series up to which they do: the weights grow by the square of the number
@@ -95,6 +98,10 @@ class TitansForecaster(BaseEstimator):
     combine : bool
         Average the network's forecasts with those of exponential smoothing and of one autoregression for all series,
         by weights that the validation rows choose, where series are short: 5,000 rows and fewer of a typical one.
+    context : {"auto", "window", "stream"}
+        What the network's forecast knows of. "window": the last lookback. "stream": all rows since the first, by a
+        long-term memory that goes on learning, from every row that `update` brings, what the window's forecast leaves;
+        see `titans_ts.model.long_term`. "auto" reads that memory only where it lowers the error on validation rows.
     loss : {"mse", "mae", "huber"}
         The training loss, of the scaled values.
     learning_rate : float
@@ -176,6 +183,7 @@ class TitansForecaster(BaseEstimator):
         cycle: int | None = None,
         linear_path: bool | str = "auto",
         combine: bool = True,
+        context: str = AUTO,
         missing: str = "error",
         outliers: str = "fill",
         lower: Any = None,
@@ -211,6 +219,7 @@ class TitansForecaster(BaseEstimator):
         self.cycle = cycle
         self.linear_path = linear_path
         self.combine = combine
+        self.context = context
         self.missing = missing
         self.outliers = outliers
         self.lower = lower
@@ -276,6 +285,8 @@ class TitansForecaster(BaseEstimator):
             device = find_device(self.device)
             if self.outliers not in OUTLIERS:
                 raise ValueError(f"`outliers` must be one of {OUTLIERS}, got {self.outliers!r}.")
+            if self.context not in CONTEXTS:
+                raise ValueError(f"`context` must be one of {CONTEXTS}, got {self.context!r}.")
             panel = self._read(df, min_rows=3, freq=self.freq)
             bounds = Bounds.of(self.lower, self.upper, panel)
             if self.outliers == "fill":
@@ -295,6 +306,7 @@ class TitansForecaster(BaseEstimator):
                 probe=Probe() if self.max_epochs is None and config.linear_path else None,
                 chooses_path=self._chooses_path,
                 periods=periods_of(panel.calendar, config.cycle) if check_flag("combine", self.combine) else None,
+                context=self.context,
             )
             fitted = FittedModel.fit(panel, fold, config, options, on_evaluation, progress)
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -371,10 +383,118 @@ class TitansForecaster(BaseEstimator):
         check_is_fitted(self)
         check_no_targets(y)
         panel, series = self._context(df)
-        if (series < 0).any():
-            unknown = panel.ids[series < 0].tolist()
-            raise ValueError(f"`df` has series {unknown[:5]} that were not in the data fitted; fit them first.")
+        self._check_fitted_series(panel, series, "df")
         return -float(self.fitted_.squared_errors(panel, series).mean())
+
+    def update(self, rows: Any) -> Self:
+        """Go on to the end of further rows, from which the next forecasts then begin; nothing is trained.
+
+        A model with a long-term memory (`context`) writes what has become known into it, in time and memory that do not
+        grow with the history. Rows may come in any cuts, one by one or many at once, of all series or of some.
+
+        Parameters
+        ----------
+        rows : table of a kind that `fit` takes
+            Rows that follow those of each series; the rows of an array are taken to. Steps without a row are filled or
+            refused as `missing` says; filled ones teach the memory nothing.
+
+        Returns
+        -------
+        TitansForecaster
+            Itself.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        TypeError, ValueError
+            If a row repeats one seen or leaves steps out, has another frequency, or is of a series that was not fitted:
+            names it. The model is then as it was.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> hours = pd.date_range("2024-01-01", periods=600, freq="h")
+        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(600) * 2 * np.pi / 24)}, index=hours)
+        >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, random_state=0).fit(df[:500])
+        >>> model.update(df[500:]).predict().round(1).head(2)
+                             load
+        2024-01-26 00:00:00  10.0
+        2024-01-26 01:00:00  10.3
+        """
+        check_is_fitted(self)
+        panel, series = self._context(rows)
+        self._check_fitted_series(panel, series, "rows")
+        self.fitted_ = self.fitted_.update(panel, series, self.missing)
+        return self
+
+    def surprise(self, df: Any) -> Any:
+        """How far each row is from what was forecast for it a step before, over the size of such errors until then.
+
+        Causal: a row's surprise depends on no later row. Rows that go on from those fitted, or from those of `update`,
+        are forecast from there; others from the first row of `df` on, with a memory that holds nothing at first.
+
+        Parameters
+        ----------
+        df : table of a kind that `fit` takes
+            Rows of series that were fitted. It is not learned from; `update` does.
+
+        Returns
+        -------
+        DataFrame, Series or ndarray laid out as `df`
+            A long frame's column is "surprise"; NaN where too few rows came before, or the row was filled in. 1 is an
+            error of the usual size.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        ValueError
+            If `df` has a series that was not fitted.
+        """
+        check_is_fitted(self)
+        panel, series = self._context(df)
+        self._check_fitted_series(panel, series, "df")
+        return panel.write_rows(self.fitted_.surprise(panel, series), "surprise")
+
+    def anomalies(self, df: Any, *, alpha: float = 0.01) -> pd.DataFrame:
+        """Rows whose surprise is among the largest `alpha` of those before them.
+
+        The threshold is conformal: of rows like those before them, a share of `alpha` or less is called anomalous,
+        whatever their distribution.
+
+        Parameters
+        ----------
+        df : table of a kind that `fit` takes
+            As `surprise` takes it.
+        alpha : float
+            The rate of false alarms, in (0, 1). No row is called one before a series has 1 / alpha - 1 surprises.
+
+        Returns
+        -------
+        DataFrame
+            One row for each row of each series, in the order of ids and times: the id and time columns, "surprise",
+            "p_value" and "anomaly".
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        ValueError
+            If `alpha` is not between 0 and 1, or `df` has a series that was not fitted.
+
+        Source
+        ------
+        Laxhammar and Falkman, "Conformal prediction for distribution-independent anomaly detection" (2010).
+        """
+        check_is_fitted(self)
+        level = check_share("alpha", alpha)
+        panel, series = self._context(df)
+        self._check_fitted_series(panel, series, "df")
+        found = self.fitted_.surprise(panel, series)
+        p = conformal_p_values(found, panel.data.lengths)
+        columns = {"surprise": found, "p_value": p, "anomaly": p <= level}
+        return panel.rows_table(columns, self.id_col, self.time_col)
 
     def summary(self) -> pd.DataFrame:
         """What `fit` chose from the data, and by how much.
@@ -565,6 +685,12 @@ class TitansForecaster(BaseEstimator):
             random_state=seed,
             verbose=self.verbose,
         )
+
+    @staticmethod
+    def _check_fitted_series(panel: Panel, series: np.ndarray, name: str) -> None:
+        if (series < 0).any():
+            unknown = panel.ids[series < 0].tolist()
+            raise ValueError(f"`{name}` has series {unknown[:5]} that were not in the data fitted; fit them first.")
 
     def _context(self, df: Any) -> tuple[Panel, np.ndarray]:
         """Read a table to predict from; its panel, and the number of each of its series among those fitted, or -1."""

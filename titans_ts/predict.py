@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from .devices import isolated
 from .model import Batch, SimbaForecaster
 from .model.layers import Cycle
+from .stream.reading import Core
 from .tables.clock import LocalClock
 from .tables.panel import Panel
 from .training.evaluate import EVALUATION_BATCH
@@ -21,49 +23,74 @@ from .windows.scaler import Scaler
 from .windows.seasonal import seasonal_profiles
 from .windows.windows import Windows, clock_shifts, on_device
 
+Correction = Callable[[Batch, Tensor], Tensor]
 
-@isolated()
-def recursive_forecast(
-    network: SimbaForecaster, scaler: Scaler, panel: Panel, series: np.ndarray, steps: int
-) -> np.ndarray:
-    """Forecast the steps after the last row of each series; past the horizon, forecasts stand for what came.
 
-    A series that was not trained on is scaled by the rows given, and forecast minus their seasonal profile if they
-    cover one and the network was initialised with profiles. So is one that did not vary where it was trained on. If
-    rows that give the scale are constant, so is the forecast.
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Series as a network sees them: at which scale, and by which number.
 
     Parameters
     ----------
-    network : SimbaForecaster
+    core : Core
     scaler : Scaler
-        Of the series trained on.
+    constant : ndarray of bool, shape (n_series,)
+        Which have no scale, and are forecast as they are.
+    """
+
+    core: Core
+    scaler: Scaler
+    constant: np.ndarray
+
+    @classmethod
+    def of(cls, network: SimbaForecaster, scaler: Scaler, panel: Panel, series: np.ndarray) -> Seen:
+        """Series number `series` (n_series,) of those trained on, -1 for one that was not.
+
+        A series that was not trained on is scaled by the rows given, and forecast minus their seasonal profile if they
+        cover one and the network was initialised with profiles. So is one that did not vary where it was trained on.
+        If rows that give the scale are constant, so is the forecast.
+        """
+        scaler, n_series = scaler.take(series), len(scaler.mean)
+        unseen = np.flatnonzero((series < 0) | (scaler.std == 0))
+        scaler, constant = _scaled_by_own_rows(scaler, panel, unseen)
+        forward: Callable[[Batch], Tensor] = network
+        remembered = series.copy()
+        remembered[unseen] = n_series
+        if len(unseen) and network.cycle is not None:
+            others = panel.take(unseen).data
+            profiles = np.zeros((len(unseen), network.cycle.period))
+            if network.cycle.seasonal:
+                scaled = scaler.take(unseen).transform(others)
+                profiles = seasonal_profiles(scaled, others.lengths, network.cycle.period)
+                profiles *= network.cycle.seasonal.item() * (others.lengths >= network.cycle.period)[:, None]
+            series = series.copy()
+            series[unseen] = len(network.cycle.profile) + np.arange(len(unseen))
+            forward = partial(network, cycle=_with_profiles(network.cycle, profiles))
+        return cls(Core(network, series, remembered, forward), scaler, constant)
+
+
+@isolated()
+def recursive_forecast(seen: Seen, panel: Panel, steps: int, correct: Correction | None = None) -> np.ndarray:
+    """Forecast the steps after the last row of each series; past the horizon, forecasts stand for what came.
+
+    Parameters
+    ----------
+    seen : Seen
+        The panel's series.
     panel : Panel
-    series : ndarray of int, shape (n_series,)
-        The number that the network knows each series of `panel` by, -1 for one that it does not know.
     steps : int
+    correct : callable, optional
+        Is given windows and their forecasts (samples, horizon), and returns what is added to these. The numbers of the
+        windows' series are those of the panel.
 
     Returns
     -------
     ndarray, shape (n_series, steps, outputs), float64
         In the units of the data.
     """
-    scaler = scaler.take(series)
-    unseen = np.flatnonzero((series < 0) | (scaler.std == 0))
-    scaler, constant = _scaled_by_own_rows(scaler, panel, unseen)
-    forward: Callable[[Batch], Tensor] = network
-    if len(unseen) and network.cycle is not None:
-        others = panel.take(unseen).data
-        profiles = np.zeros((len(unseen), network.cycle.period))
-        if network.cycle.seasonal:
-            scaled = scaler.take(unseen).transform(others)
-            profiles = seasonal_profiles(scaled, others.lengths, network.cycle.period)
-            profiles *= network.cycle.seasonal.item() * (others.lengths >= network.cycle.period)[:, None]
-        series = series.copy()
-        series[unseen] = len(network.cycle.profile) + np.arange(len(unseen))
-        forward = partial(network, cycle=_with_profiles(network.cycle, profiles))
-    forecast = _forecast(network, forward, panel.tail(recent_rows(panel, network)), scaler, series, steps)
-    forecast[constant] = 0
-    return scaler.inverse(forecast)
+    forecast = _forecast(seen, panel.tail(recent_rows(panel, seen.core.network)), steps, correct)
+    forecast[seen.constant] = 0
+    return seen.scaler.inverse(forecast)
 
 
 def _scaled_by_own_rows(scaler: Scaler, panel: Panel, without: np.ndarray) -> tuple[Scaler, np.ndarray]:
@@ -96,18 +123,12 @@ def _with_profiles(cycle: Cycle, profiles: np.ndarray) -> Cycle:
 
 
 @torch.no_grad()
-def _forecast(
-    network: SimbaForecaster,
-    forward: Callable[[Batch], Tensor],
-    panel: Panel,
-    scaler: Scaler,
-    series: np.ndarray,
-    steps: int,
-) -> np.ndarray:
+def _forecast(seen: Seen, panel: Panel, steps: int, correct: Correction | None) -> np.ndarray:
     """(n_series, steps, outputs) at the scale of each series."""
+    network, series = seen.core.network, seen.core.series
     config = network.config
     n_blocks = math.ceil(steps / config.horizon)
-    data = on_device(scaler.transform_panel(panel), network.device)
+    data = on_device(seen.scaler.transform_panel(panel), network.device)
     cross_series = None
     if network.cross_series is not None:
         cross_series = CrossSeriesFeatures(
@@ -131,9 +152,15 @@ def _forecast(
         batch._replace(clock_shift=clock_shifts(data.clock, batch.time_index, read))
         for batch in contexts.batches(EVALUATION_BATCH)
     ]
+    numbers = torch.arange(panel.n_series, device=network.device).split(EVALUATION_BATCH)  # one window a series
     blocks = []
     for i in range(n_blocks):
-        forecasts = [forward(batch) for batch in batches]
+        forecasts = [seen.core.forward(batch) for batch in batches]
+        if correct is not None:
+            forecasts = [
+                forecast + correct(batch._replace(series=number), forecast[..., 0]).unsqueeze(-1)
+                for batch, forecast, number in zip(batches, forecasts, numbers, strict=True)
+            ]
         blocks.append(torch.cat(forecasts))
         if i + 1 < n_blocks:
             batches = _moved_on(batches, forecasts, cross_series, data.clock)

@@ -36,8 +36,10 @@ from .combination import Combination
 from .devices import isolated, seeded
 from .fitted import FittedModel
 from .model import ModelConfig, SimbaForecaster
+from .model.long_term import LongTermConfig, LongTermMemory, StreamState
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
 from .statistical.model import StatisticalModel
+from .stream.reading import LongTerm
 from .tables.calendar import Calendar
 from .tables.layouts import Layout
 from .tables.panel import Panel
@@ -46,13 +48,14 @@ from .training.choices import Choice
 from .training.history import Evaluation, History
 from .windows.scaler import Scaler
 
-FORMAT, VERSION = "titans_ts forecaster", 4  # 2 knows filled values and text as times; 3 has other names; 4 combines
+FORMAT, VERSION = "titans_ts forecaster", 5  # 2 fills values and has text as times; 3 renames; 4 combines; 5 streams
 MANIFEST = "manifest.json"
 STALE = 3600  # seconds after which a file that no manifest names is not of a save under way
 REMEDY = "Save the model again to another path, or bring the folder back from a copy."
 
 STATISTICAL = "statistical."  # begins those of the statistical model's arrays
 NETWORK = "network."  # begins the names of the network's tensors
+MEMORY, HELD = "long_term.", "held."  # those of the long-term memory's, and of what it holds of each series
 # What versions 1 and 2 called otherwise, and parameters that they had and did not use.
 RENAMED = {
     "config": {"linear_level": "linear_window_mean", "linear_across": "linear_cross_series"},
@@ -64,7 +67,7 @@ RENAMED_TENSORS = {
 }
 RESERVED = (
     *("static_cols", "past_cols", "future_cols", "variant"),
-    *("context", "channel_mixing", "warm_start", "checkpoint_dir"),
+    *("channel_mixing", "warm_start", "checkpoint_dir"),
 )
 
 _FILE = re.compile(r"(forecaster|weights|manifest)-[0-9a-f]{16}\.(json|safetensors)")
@@ -162,8 +165,13 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
         arrays["positive"] = combination.positive
         arrays |= {f"{STATISTICAL}{name}": array for name, array in combination.model.arrays().items()}
     tensors = {name: torch.tensor(array) for name, array in arrays.items()}
-    network = fitted.network.state_dict()
-    return description, tensors | {f"{NETWORK}{name}": value.cpu().contiguous() for name, value in network.items()}
+    parts = {NETWORK: fitted.network.state_dict()}
+    if fitted.long_term is not None:
+        description["long_term"] = pack_fields(fitted.long_term.memory.config)
+        parts |= {MEMORY: fitted.long_term.memory.state_dict(), HELD: fitted.long_term.state.tensors()}
+    for prefix, part in parts.items():
+        tensors |= {f"{prefix}{name}": value.cpu().contiguous().clone() for name, value in part.items()}
+    return description, tensors
 
 
 def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedModel:
@@ -171,8 +179,13 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     config = ModelConfig(**unpack_all(description["config"]))
     with seeded(0):  # the weights drawn here are replaced
         network = SimbaForecaster(config)
-    network.load_state_dict({n.removeprefix(NETWORK): value for n, value in tensors.items() if n.startswith(NETWORK)})
-    arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith(NETWORK)}
+    network.load_state_dict(_part(tensors, NETWORK))
+    long_term = None
+    if found := description.get("long_term"):
+        memory = LongTermMemory(LongTermConfig(**unpack_all(found)))
+        memory.load_state_dict(_part(tensors, MEMORY))
+        long_term = LongTerm(memory, StreamState.of_tensors(_part(tensors, HELD), memory.config))
+    arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith((NETWORK, MEMORY, HELD))}
     calendar, layout = Calendar(**unpack_all(description["calendar"])), Layout(**unpack_all(description["layout"]))
     if description["carries_freq"] and layout.index is not None:
         layout.index.freq = calendar.offset
@@ -189,7 +202,12 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
         statistical = {n.removeprefix(STATISTICAL): array for n, array in arrays.items() if n.startswith(STATISTICAL)}
         model = StatisticalModel.of_arrays(unpack(found["periods"]), statistical)
         combination = Combination(model, np.array(found["weights"]), arrays["positive"])
-    return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination)
+    return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination, long_term)
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:

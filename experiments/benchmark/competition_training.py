@@ -21,7 +21,7 @@ from titans_ts.devices import find_device
 from titans_ts.fitted import FitOptions, FittedModel
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.model.memory import NeuralMemory
-from titans_ts.predict import recursive_forecast
+from titans_ts.predict import Seen, recursive_forecast
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 from titans_ts.training.closed_form import reinitialised_network
@@ -158,7 +158,9 @@ class ClosedForm:
     def _weighed(self, network: SimbaForecaster) -> Weighed:
         horizon = network.config.horizon
         combination, choices = self.candidates.choose(
-            lambda part, series: recursive_forecast(network, self.fitted.scaler, part, series, horizon)[..., 0]
+            lambda part, series: recursive_forecast(Seen.of(network, self.fitted.scaler, part, series), part, horizon)[
+                ..., 0
+            ]
         )
         weight = 1.0 if combination is None else float(combination.weights[0])
         found = [choice.errors[choice.chosen] for choice in choices if choice.name == "combination"]

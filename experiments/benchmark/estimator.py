@@ -19,7 +19,13 @@ from titans_ts.training.evaluate import loss_by_series
 from titans_ts.windows.splits import Fold, network_windows
 from titans_ts.windows.windows import on_device
 
-UNHASHED = ("random_state", "device", "verbose", "combine")  # parameters that do not tell one row from another
+UNHASHED = (
+    "random_state",
+    "device",
+    "verbose",
+    "combine",
+    "context",
+)  # parameters that do not tell one row from another
 
 
 class Fit(NamedTuple):
@@ -47,6 +53,7 @@ class Fit(NamedTuple):
             val_size=n_validation,
             outliers="keep",  # published errors count the sentinels of weather as values
             combine=False,  # series are long, and errors are of windows
+            context="window",  # what streams gain has tables of its own
             random_state=self.seed,
             device=self.device,
             verbose=self.verbose,

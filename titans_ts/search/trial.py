@@ -17,6 +17,7 @@ from sklearn.base import clone
 from titans_ts.arguments import check_flag, check_integer
 from titans_ts.defaults import defaults_for, shorten
 from titans_ts.forecaster import TitansForecaster
+from titans_ts.stream.fit import WINDOW
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 from titans_ts.training.history import Evaluation
@@ -85,7 +86,7 @@ class Objective:
         parameters = self._suggest(trial)
         forecaster = clone(self.estimator).set_params(**parameters)
         check_flag("combine", forecaster.combine)
-        forecaster.set_params(combine=False)  # a trial's score is of the network alone
+        forecaster.set_params(combine=False, context=WINDOW)  # a trial's score is of the network alone
         found: list[float] = []
         for number, table in enumerate(_tables(forecaster, self.df, self.n_windows)):
             watch = _Watch(trial, found, number)

@@ -15,6 +15,12 @@ from .dates import write_dates
 from .layouts import FORECAST, Layout
 from .series_data import SeriesData
 
+MOST_SKIPPED = 100_000  # steps of a series without rows that are filled
+REMEDIES = (
+    "Give each row once, and rows in the order of time.",
+    "Give the rows between, or have some filled by `missing='interpolate'` or 'ffill' of the forecaster.",
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:
@@ -73,6 +79,60 @@ class Panel:
         """The last `rows` rows of each series; as `SeriesData.tail`."""
         return replace(self, data=self.data.tail(rows))
 
+    def then(self, rows: Panel, series: np.ndarray, missing: str = "error") -> Panel:
+        """This panel with further rows of some of its series after those it has.
+
+        Parameters
+        ----------
+        rows : Panel
+            They begin where the series end; those of an array are taken to.
+        series : ndarray of int, shape (rows.n_series,)
+            The number of each of its series in this panel.
+        missing : {"error", "interpolate", "ffill"}
+            What becomes of steps between the last row of a series and its first further one.
+
+        Raises
+        ------
+        ValueError
+            If rows of a series come before its end, or later than the step after it and `missing` is "error", or so
+            much later that the freq is more likely wrong: names the series and the time.
+        """
+        data, ends = rows.data, self.data.ends
+        ahead = np.zeros(rows.n_series, dtype=np.int64) if rows.layout.kind == "array" else data.starts - ends[series]
+        wrong = (ahead < 0) | (ahead > (0 if missing == "error" else MOST_SKIPPED))
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            name = rows.id_of(i)
+            own = self.calendar.of_series(self.id_of(int(series[i])))
+            expected, got = (show(own.label(int(t))) for t in (ends[series[i]], data.starts[i]))
+            way = "repeats rows that the model has seen" if ahead[i] < 0 else f"skips {int(ahead[i])} rows"
+            raise ValueError(
+                f"`rows` must go on from the last row of each series, but series {name!r} {way}: it begins at {got}, "
+                f"and {expected} is next. " + REMEDIES[int(ahead[i] > 0)]
+            )
+        if ahead.any():
+            data = self._bridge(data, series, ahead, missing).then(data)
+        lengths = np.zeros(self.n_series, dtype=np.int64)
+        lengths[series] = data.lengths
+        ordered = data.take(np.argsort(series, kind="stable"))
+        clock = self.calendar.local_clock(int(self.data.starts.min()), int((ends + lengths).max()))
+        return replace(self, data=self.data.then(replace(ordered, lengths=lengths, starts=ends, clock=clock)))
+
+    def _bridge(
+        self, later: SeriesData[np.ndarray], series: np.ndarray, skipped: np.ndarray, missing: str
+    ) -> SeriesData[np.ndarray]:
+        """The `skipped` (n,) rows between the ends of series number `series` (n,) and their `later` ones, filled."""
+        before, after = (
+            self.data.values[(self.data.offsets + self.data.lengths - 1)[series]],
+            later.values[later.offsets],
+        )
+        ends = self.data.ends[series]
+        filled = SeriesData(np.repeat(before, skipped), skipped, ends, np.zeros(skipped.sum(), dtype=bool))
+        if missing == "ffill":
+            return filled
+        share = (filled.row_in_series + 1) / np.repeat(skipped + 1, skipped)
+        return filled.with_values((1 - share) * filled.values + share * np.repeat(after, skipped))
+
     def head(self, rows: np.ndarray) -> Panel:
         """The first `rows` rows of each series; as `SeriesData.head`."""
         return replace(self, data=self.data.head(rows))
@@ -115,6 +175,63 @@ class Panel:
             raise ValueError(f"`columns` must have one name where the table is {layout.kind!r}, got {n_outputs}.")
         point = forecast[:, :, 0]  # (n_series, steps)
         return point.T.copy() if layout.kind == "array" else self._to_backend(self._by_series(point))
+
+    def write_rows(self, values: np.ndarray, column: str) -> Any:
+        """Lay out a number for each of the panel's own rows as the table was; `column` names it in a long table.
+
+        Parameters
+        ----------
+        values : ndarray, shape (rows,)
+            Series after series.
+        column : str
+
+        Returns
+        -------
+        DataFrame, Series or ndarray
+            As `write` returns it, at the times of the rows; NaN where a table has a time at which a series has none.
+        """
+        layout, data = self.layout, self.data
+        if layout.kind in ("long", "single"):
+            return self._to_backend(self._rows_table({column: values}))
+        begin, end = int(data.starts.min()), int(data.ends.max())
+        whole = np.full((self.n_series, end - begin, 1), np.nan)
+        whole[data.series_of_row, data.row_in_series + np.repeat(data.starts - begin, data.lengths), 0] = values
+        return self._without_rows(np.full(self.n_series, begin)).write(whole)
+
+    def rows_table(self, columns: dict[str, np.ndarray], id_col: str, time_col: str) -> Any:
+        """A long table, whatever the layout was, with numbers of each of the panel's own rows.
+
+        Parameters
+        ----------
+        columns : dict of str to ndarray, shape (rows,)
+        id_col, time_col : str
+            Names of the columns of ids and times where the table had none.
+        """
+        layout = self.layout
+        named = replace(
+            layout,
+            kind="long",
+            id_col=id_col if layout.id_col is None else layout.id_col,
+            time_col=time_col if layout.time_col is None else layout.time_col,
+        )
+        panel = replace(self, layout=named)
+        return panel._to_backend(panel._rows_table(columns))
+
+    def _rows_table(self, columns: dict[str, np.ndarray]) -> pd.DataFrame:
+        """A row for each of the panel's own rows."""
+        data, steps = self.data, int(self.data.lengths.max())
+        padded = np.full((self.n_series, steps, len(columns)), np.nan)
+        for i, values in enumerate(columns.values()):
+            padded[data.series_of_row, data.row_in_series, i] = values
+        table = self._without_rows(data.starts)._by_row(padded, list(columns))
+        there = (np.arange(steps) < data.lengths[:, None]).ravel()
+        dtypes = {name: values.dtype for name, values in columns.items()}
+        return table[there].reset_index(drop=True).astype(dtypes)
+
+    def _without_rows(self, starts: np.ndarray) -> Panel:
+        """The same series before any row, beginning at `starts` (n_series,)."""
+        nothing = np.zeros(self.n_series, dtype=np.int64)
+        return replace(self, data=replace(self.data.head(nothing), starts=starts))
 
     def _by_row(self, forecast: np.ndarray, columns: Sequence[str]) -> pd.DataFrame:
         """One row for each series and step, one column for each output."""

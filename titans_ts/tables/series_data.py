@@ -128,6 +128,31 @@ class SeriesData(Generic[Values]):
         kept = self.row_in_series < np.repeat(rows, self.lengths)
         return self._select(kept, np.minimum(self.lengths, rows), self.starts)
 
+    def then(self, later: SeriesData[Values]) -> SeriesData[Values]:
+        """Each series with the rows of `later` after its own; copies.
+
+        `later` has the same series, some perhaps without rows; it begins where these end, and its clock is taken.
+        """
+        mine, others = self._places(later)
+        lengths = self.lengths + later.lengths
+
+        def joined(a: Any, b: Any) -> Any:
+            whole = np.empty(len(a) + len(b), dtype=a.dtype)
+            whole[mine], whole[others] = a, b
+            return whole
+
+        observed = None
+        if self.observed is not None or later.observed is not None:
+            observed = joined(self.is_observed, later.is_observed)
+        return SeriesData(joined(self.values, later.values), lengths, self.starts, observed, later.clock)
+
+    def _places(self, later: SeriesData[Values]) -> tuple[np.ndarray, np.ndarray]:
+        """Where the rows of these series and of `later` stand, once each series has both."""
+        lengths = self.lengths + later.lengths
+        begin = np.cumsum(lengths) - lengths
+        mine = self.row_in_series + np.repeat(begin, self.lengths)
+        return mine, later.row_in_series + np.repeat(begin + self.lengths, later.lengths)
+
     def _select(self, rows: np.ndarray, lengths: np.ndarray, starts: np.ndarray) -> SeriesData[Values]:
         observed = None if self.observed is None else self.observed[rows]
         return SeriesData(self.values[rows], lengths, starts, observed, self.clock)

@@ -1,0 +1,512 @@
+"""LongTermMemory: what came after earlier origins, written once it is known and read at each new one.
+
+A core forecasts from a window. Over the origins of a series, in the order of time, this memory learns what the core
+leaves: with x_t the window that ends at origin t, f_t the core's forecast and y_t what came in the H steps after it,
+
+    write    k_t = key(x_t, f_t, phase),   v_t = P' (y_t - f_t)       at origin t + H, when y_t is known
+    read     forecast_t = f_t + P g_t mean_h M_h(k_t)
+
+P is an orthonormal basis of the horizon, M_h a head of the memory with rates of its own, g_t the gate: the share of
+what the memory adds that would have been best, of late, on forecasts whose truth is known. Token t of `memory_scan`
+carries the key and value of origin t - H and the query of origin t, so that nothing after t is seen. By blocks of the
+horizon, each with a basis and a memory of its own, the first steps are learned sooner.
+
+Keys are whitened by their covariance on the train rows, so that a first-order write acts much as recursive least
+squares. Steps are normalised where a key is long, values and readings bounded by the size of the core's errors: the
+memory stays finite whatever comes.
+
+Source: Titans (Behrouz et al., 2024), eq. 12 to 15, over origins in place of tokens; normalised least mean squares
+(Nagumo and Noda, 1967) for long keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from titans_ts.kernels import MemoryState, memory_scan
+
+from .origins import DAY, horizon_basis, n_features
+
+LONGEST_CHUNK = 32  # tokens
+ALIGNED = 8  # head sizes are multiples of it
+WHITENING = 0.1  # of the mean variance, added to that of every direction
+LONGEST_KEY = 5.0  # square of a key's length, from which on steps are shortened; their mean is 1
+LARGEST = 4.0  # values and readings, over the root mean square of the train residuals
+PRIOR = 0.01  # of the train residuals' mean square: how much evidence the gate begins with against the memory
+WILD = 0.3  # of the same: size of what the memory adds from which on an origin counts for less in the gate
+LEAST_SCALE = 0.05  # of the mean over all series, that a series' own residuals are taken to have
+EMA_BLOCK = 64  # steps of a discounted sum at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongTermConfig:
+    """What fixes a `LongTermMemory`.
+
+    Parameters
+    ----------
+    lookback, horizon : int
+        The core's.
+    n_series : int
+    cycle : int
+        Period of the season in steps; 0 for none.
+    block_ends : tuple of int
+        Steps at which blocks of the horizon end, the last one the horizon; each block is written when its last step is
+        known. Empty for one block, the full delay.
+    depth : int
+        Layers of the memory; from two on it is not linear, and forgets towards its initial weights.
+    rates, forgetting : tuple of float
+        Step sizes and shares forgotten per season; the memory has a head for each pair.
+    momentum : float
+        What is left of past surprise after a chunk.
+    half_lives : tuple of float
+        Seasons after which matured errors count half in the gate, which keeps to the least share of them.
+    """
+
+    lookback: int
+    horizon: int
+    n_series: int
+    cycle: int = 0
+    block_ends: tuple[int, ...] = ()
+    depth: int = 1
+    rates: tuple[float, ...] = (0.08, 0.24, 0.8)
+    forgetting: tuple[float, ...] = (0.0024, 0.024)
+    momentum: float = 0.9
+    half_lives: tuple[float, ...] = (30.0, 90.0)
+
+    def __post_init__(self) -> None:
+        ends = self.block_ends
+        if ends and (ends[-1] != self.horizon or any(a >= b for a, b in pairwise((0, *ends)))):
+            raise ValueError(f"`block_ends` must rise to the horizon, {self.horizon}, got {ends}.")
+        if self.depth < 1:
+            raise ValueError(f"`depth` must be 1 or more, got {self.depth}.")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"`momentum` must be in [0, 1), got {self.momentum}.")
+        if not self.rates or min(self.rates) < 0 or not self.forgetting or min(self.forgetting) < 0:
+            raise ValueError("`rates` and `forgetting` must have numbers of 0 or more.")
+        if not self.half_lives or min(self.half_lives) <= 0:
+            raise ValueError(f"`half_lives` must have positive numbers, got {self.half_lives}.")
+
+    @property
+    def season(self) -> int:
+        """Steps that rates and half-lives are counted in."""
+        return self.cycle if self.cycle > 1 else DAY
+
+    @property
+    def chunk_size(self) -> int:
+        """Tokens that learn from the same weights: a quarter of a season."""
+        return min(max(self.season // 4, 1), LONGEST_CHUNK)
+
+    @property
+    def blocks(self) -> tuple[tuple[int, int], ...]:
+        """Where each block of the horizon begins and ends."""
+        return tuple(pairwise((0, *(self.block_ends or (self.horizon,)))))
+
+
+class Origins(NamedTuple):
+    """Origins of series in the order of time, as the memory reads them. Those of a block are one entry a block."""
+
+    features: Tensor  # (series, origins, features)
+    forecasts: tuple[Tensor, ...]  # (series, origins, columns) the core's forecast in each block's basis
+    came: tuple[Tensor, ...]  # (series, origins, columns) the last rows before each origin, as many as a block has
+    known: tuple[Tensor, ...]  # (series, origins) of bool: those rows, and the newest of them, were observed
+    live: Tensor  # (series, origins) of bool: there is such an origin, and the row before it was observed
+    series: Tensor  # (series,) the number of each; `n_series` for one that was not fitted
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Origins:
+        """`function` of every tensor over origins."""
+        forecasts, came, known = (tuple(map(function, group)) for group in (self.forecasts, self.came, self.known))
+        return Origins(function(self.features), forecasts, came, known, function(self.live), self.series)
+
+    def between(self, first: int, last: int) -> Origins:
+        """Origins number `first` to `last` of each series."""
+        return self.map(lambda x: x[:, first:last])
+
+
+class BlockState(NamedTuple):
+    """What one block of the memory holds of each series, (series, ...) each."""
+
+    weights: tuple[Tensor, ...]  # (series, heads, in, out) of each layer
+    momentum: tuple[Tensor, ...]
+    chunk_start: tuple[Tensor, ...]
+    keys: Tensor  # (series, delay, head_dim) of the origins whose truth is awaited
+    forecasts: Tensor  # (series, delay, columns)
+    reads: Tensor  # (series, delay, columns) over the scale of the series' residuals
+    live: Tensor  # (series, delay) of bool
+    agreement: Tensor  # (series, groups, half-lives) float64: discounted products of residuals and readings
+    size: Tensor  # (series, groups, half-lives) float64: discounted squares of readings
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """What the memory holds of each series.
+
+    Parameters
+    ----------
+    blocks : tuple of BlockState
+    ends : Tensor of int64 (series,)
+        The time index after the last row that was read.
+    """
+
+    blocks: tuple[BlockState, ...]
+    ends: Tensor
+
+    def take(self, index: Tensor) -> StreamState:
+        """The states of the series number `index` (any,), in that order."""
+        return StreamState(tuple(_joined(lambda x: x[index], block) for block in self.blocks), self.ends[index])
+
+    def put(self, index: Tensor, other: StreamState) -> StreamState:
+        """A copy in which the series number `index` (any,) have the states of `other`."""
+
+        def replaced(into: Tensor, values: Tensor) -> Tensor:
+            return into.index_copy(0, index, values)
+
+        blocks = tuple(_joined(replaced, *pair) for pair in zip(self.blocks, other.blocks, strict=True))
+        return StreamState(blocks, self.ends.index_copy(0, index, other.ends))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is held, by name."""
+        found = {"ends": self.ends}
+        for i, block in enumerate(self.blocks):
+            for name, field in zip(block._fields, block, strict=True):
+                fields = field if isinstance(field, tuple) else (field,)
+                found |= {f"{i}.{name}.{j}": tensor for j, tensor in enumerate(fields)}
+        return found
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, Tensor], config: LongTermConfig) -> StreamState:
+        """The state whose `tensors` these are, of a memory with this configuration."""
+        blocks = []
+        for i in range(len(config.blocks)):
+            fields: dict[str, Any] = {name: tensors[f"{i}.{name}.0"] for name in BlockState._fields}
+            for name in ("weights", "momentum", "chunk_start"):
+                fields[name] = tuple(tensors[f"{i}.{name}.{j}"] for j in range(config.depth))
+            blocks.append(BlockState(**fields))
+        return cls(tuple(blocks), tensors["ends"])
+
+    def to(self, device: torch.device) -> StreamState:
+        """The same on another device."""
+        return StreamState(tuple(_joined(lambda x: x.to(device), block) for block in self.blocks), self.ends.to(device))
+
+
+def _joined(function: Callable[..., Tensor], *blocks: BlockState) -> BlockState:
+    """`function` of each tensor of blocks of like shape."""
+
+    def of_all(*fields: Any) -> Any:
+        return tuple(map(of_all, *fields)) if isinstance(fields[0], tuple) else function(*fields)
+
+    return BlockState._make(map(of_all, *blocks))
+
+
+class LongTermMemory(nn.Module):
+    """The memory over origins of many series, one state each, weights and rates common to all.
+
+    Parameters
+    ----------
+    config : LongTermConfig
+    backend : str
+        Of `memory_scan`.
+    """
+
+    def __init__(self, config: LongTermConfig, backend: str = "auto") -> None:
+        super().__init__()
+        self.config = config
+        self.backend = backend
+        self.blocks = nn.ModuleList(Block(config, i, backend) for i in range(len(config.blocks)))
+
+    @property
+    def parts(self) -> tuple[Block, ...]:
+        """The memory of each block of the horizon."""
+        return tuple(cast(Block, block) for block in self.blocks)
+
+    @property
+    def basis(self) -> Tensor:
+        """The basis of the whole horizon, in which features see the core's forecast."""
+        return self.parts[0].horizon_basis
+
+    @torch.no_grad()
+    def initialise(self, origins: Sequence[Origins], residuals: Sequence[tuple[Tensor, ...]]) -> None:
+        """Set whitening and scales by train origins, in place.
+
+        Parameters
+        ----------
+        origins : sequence of Origins
+            Of disjoint sets of series.
+        residuals : sequence of tuple of Tensor (series, origins, columns)
+            What the core left in each block, NaN where that is not known.
+        """
+        for i, block in enumerate(self.parts):
+            block.initialise(origins, [residual[i] for residual in residuals])
+
+    def begin(self, n_series: int, ends: Tensor) -> StreamState:
+        """The state of series of which nothing was read, up to the time index `ends` (n_series,)."""
+        return StreamState(tuple(block.begin(n_series) for block in self.parts), ends)
+
+    def advance(self, state: StreamState, origins: Origins) -> tuple[StreamState, tuple[Tensor, ...]]:
+        """Read on: all series must have ended at the same place in a chunk.
+
+        Parameters
+        ----------
+        state : StreamState
+        origins : Origins
+            Of the same series, one for each row since.
+
+        Returns
+        -------
+        state : StreamState
+        added : tuple of Tensor (series, origins, columns)
+            What the memory adds to each block's forecast from each origin, in its basis.
+
+        Raises
+        ------
+        ValueError
+            If series stand at different places in their chunks.
+        """
+        offset = state.ends % self.config.chunk_size
+        if len(offset) and bool((offset != offset[0]).any()):
+            raise ValueError("`state` must have series that ended at the same place in a chunk; read others apart.")
+        place = int(offset[0]) if len(offset) else 0
+        found = [
+            block.advance(before, origins, i, place)
+            for i, (block, before) in enumerate(zip(self.parts, state.blocks, strict=True))
+        ]
+        ends = state.ends + origins.features.shape[1]
+        return StreamState(tuple(after for after, _ in found), ends), tuple(added for _, added in found)
+
+    def added(self, state: StreamState, features: Tensor, series: Tensor) -> Tensor:
+        """What the memory adds to forecasts from origins with these features (series, features): (series, horizon)."""
+        pairs = zip(self.parts, state.blocks, strict=True)
+        return torch.cat([block.added(before, features, series) for block, before in pairs], dim=1)
+
+    def expand(self, added: tuple[Tensor, ...]) -> Tensor:
+        """Coefficients (..., columns) of each block as the steps they stand for: (..., horizon)."""
+        return torch.cat([a @ block.basis.T for block, a in zip(self.parts, added, strict=True)], dim=-1)
+
+
+class Block(nn.Module):
+    """The memory of one block of the horizon."""
+
+    basis: Tensor
+    horizon_basis: Tensor
+    group: Tensor
+    whitening: Tensor
+    scale: Tensor
+    energy: Tensor
+
+    def __init__(self, config: LongTermConfig, number: int, backend: str) -> None:
+        super().__init__()
+        self.config, self.backend = config, backend
+        first, last = config.blocks[number]
+        self.delay = last
+        basis, seasonal = horizon_basis(last - first, config.cycle)
+        whole = horizon_basis(config.horizon, config.cycle)[0]
+        features = n_features(config.lookback, config.horizon, config.cycle)
+        self.n_groups = 1 + bool(seasonal.any())
+        width = max(features, basis.shape[1])
+        self.head_dim = -(-width // ALIGNED) * ALIGNED
+        self.register_buffer("basis", basis, persistent=False)
+        self.register_buffer("horizon_basis", whole, persistent=False)
+        self.register_buffer("group", seasonal.long(), persistent=False)
+        # The last row of each is for series that were not fitted.
+        self.register_buffer("whitening", torch.zeros(config.n_series + 1, features, self.head_dim))
+        self.register_buffer("scale", torch.ones(config.n_series + 1))
+        self.register_buffer("energy", torch.ones(config.n_series + 1, self.n_groups, dtype=torch.float64))
+        pairs = torch.tensor(list(product(config.rates, config.forgetting)), dtype=torch.float32)
+        self.log_rate = nn.Parameter(pairs[:, 0].clamp(min=1e-12).log())
+        self.log_forgetting = nn.Parameter(pairs[:, 1].clamp(min=1e-12).log())
+        self.key_map = nn.Parameter(torch.eye(self.head_dim))
+        self.query_map = nn.Parameter(torch.eye(self.head_dim))
+        self.layers = nn.ParameterList(self._first_weights(len(pairs)))
+
+    def _first_weights(self, n_heads: int) -> list[Tensor]:
+        """W_0: the last layer is zero, so that nothing is added at first; those before it are random."""
+        generator = torch.Generator().manual_seed(0)
+        shape = n_heads, self.head_dim, self.head_dim
+        depth = self.config.depth
+        drawn = [torch.randn(shape, generator=generator, dtype=torch.float32) for _ in range(depth - 1)]
+        return [*(w / self.head_dim**0.5 for w in drawn), torch.zeros(shape)]
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        return tuple(self.layers)
+
+    def initialise(self, origins: Sequence[Origins], residuals: Sequence[Tensor]) -> None:
+        """As `LongTermMemory.initialise`."""
+        n, features = self.config.n_series, self.whitening.shape[1]
+        moment = self.whitening.new_zeros(n, features, features, dtype=torch.float64)
+        energy, counts = self.energy.new_zeros(n, self.n_groups), self.energy.new_zeros(n)
+        groups = nn.functional.one_hot(self.group, self.n_groups).double()
+        for part, residual in zip(origins, residuals, strict=True):
+            there = (residual.isfinite().all(-1) & part.live).unsqueeze(-1)
+            rows = torch.where(there, part.features, 0)
+            moment.index_add_(0, part.series, (rows.mT @ rows).double())
+            squares = torch.where(there, residual, 0).square().double().sum(1) @ groups
+            energy.index_add_(0, part.series, squares)
+            counts.index_add_(0, part.series, there.sum((1, 2)).double())
+        pooled = moment.sum(0, keepdim=True) / counts.sum().clamp(min=1)
+        own = moment / counts.clamp(min=1)[:, None, None]
+        own = torch.where((counts > 0)[:, None, None], own, pooled)
+        self.whitening.copy_(self._whitening(torch.cat([own, pooled])))
+        mean = (energy.sum(0) / counts.sum().clamp(min=1)).clamp(min=torch.finfo(torch.float32).tiny)
+        energy = torch.where((counts > 0)[:, None], energy / counts.clamp(min=1)[:, None], mean)
+        energy = torch.cat([torch.maximum(energy, LEAST_SCALE**2 * mean), mean.unsqueeze(0)])
+        scale = energy.sum(1).sqrt()
+        self.scale.copy_(scale)
+        self.energy.copy_(energy / scale.square().unsqueeze(1))
+
+    def _whitening(self, moment: Tensor) -> Tensor:
+        """What takes features with these second moments to keys whose mean square length is 1."""
+        values, vectors = torch.linalg.eigh(moment)
+        values = values.clamp(min=0)
+        scale = (values / values.mean(-1, keepdim=True).clamp(min=1e-30) + WHITENING).rsqrt()
+        found = vectors * scale.unsqueeze(-2)
+        length = (found.mT @ moment @ found).diagonal(dim1=-2, dim2=-1).sum(-1)
+        found = found / length.clamp(min=1e-30).sqrt()[:, None, None]
+        return nn.functional.pad(found, (0, self.head_dim - found.shape[-1])).float()
+
+    def begin(self, n_series: int) -> BlockState:
+        weights = tuple(w.detach().expand(n_series, *w.shape).clone() for w in self.layers)
+        columns, device = self.basis.shape[1], self.basis.device
+        awaited = n_series, self.delay
+        sums = torch.zeros(n_series, self.n_groups, len(self.config.half_lives), dtype=torch.float64, device=device)
+        return BlockState(
+            weights=weights,
+            momentum=tuple(map(torch.zeros_like, weights)),
+            chunk_start=weights,
+            keys=torch.zeros(*awaited, self.head_dim, device=device),
+            forecasts=torch.zeros(*awaited, columns, device=device),
+            reads=torch.zeros(*awaited, columns, device=device),
+            live=torch.zeros(awaited, dtype=torch.bool, device=device),
+            agreement=sums,
+            size=sums.clone(),
+        )
+
+    def advance(self, state: BlockState, origins: Origins, number: int, offset: int) -> tuple[BlockState, Tensor]:
+        """As `LongTermMemory.advance`, from place `offset` of a chunk."""
+        n_tokens, series = origins.features.shape[1], origins.series
+        scale = self.scale[series, None, None]
+        keys = origins.features @ self.whitening[series]
+        awaited = torch.cat([state.keys, keys], dim=1)
+        forecasts = torch.cat([state.forecasts, origins.forecasts[number]], dim=1)
+        live = torch.cat([state.live, origins.live], dim=1)
+        written = awaited[:, :n_tokens]
+        known = live[:, :n_tokens] & origins.known[number]
+        residual = _bounded((origins.came[number] - forecasts[:, :n_tokens]) / scale)
+        residual = torch.where(known.unsqueeze(-1), residual, 0)
+
+        memory = MemoryState(
+            weights=state.weights, momentum=state.momentum, chunk_start=state.chunk_start, offset=offset
+        )
+        y, memory = self._scan(keys @ self.query_map, written @ self.key_map, residual, known, memory)
+        reads = _bounded(y.mean(2)[..., : self.basis.shape[1]])
+
+        awaited_reads = torch.cat([state.reads, reads], dim=1)
+        agreement, size = self._evidence(residual, awaited_reads[:, :n_tokens], known, series)
+        agreement, size = self._discounted(state.agreement, agreement), self._discounted(state.size, size)
+        added = reads * self._shares(agreement, size, series) * scale
+        after = BlockState(
+            weights=memory.weights,
+            momentum=memory.momentum,
+            chunk_start=memory.chunk_start,
+            keys=awaited[:, n_tokens:],
+            forecasts=forecasts[:, n_tokens:],
+            reads=awaited_reads[:, n_tokens:],
+            live=live[:, n_tokens:],
+            agreement=agreement[:, -1] if n_tokens else state.agreement,
+            size=size[:, -1] if n_tokens else state.size,
+        )
+        return after, added
+
+    def _scan(self, q: Tensor, k: Tensor, v: Tensor, known: Tensor, memory: MemoryState) -> tuple[Tensor, MemoryState]:
+        """Write what is `known` (series, tokens), read every token: (series, tokens, heads, head_dim)."""
+        config = self.config
+        chunk_size, depth = config.chunk_size, config.depth
+        eta = config.momentum ** (1 / chunk_size)
+        length = k.square().sum(-1, keepdim=True)
+        step = (1 - eta) * LONGEST_KEY / length.clamp(min=LONGEST_KEY)
+        theta = self.log_rate.exp() / (2 * config.season) * step
+        if depth > 1:  # the layer's bound: a deep memory overflows beyond
+            size = v.square().sum(-1, keepdim=True).sqrt().clamp(min=1)
+            theta = theta.clamp(max=0.5 * (1 - eta) / chunk_size) / size ** (2 - 2 / depth)
+        alpha = (self.log_forgetting.exp() / config.season).clamp(max=1).expand_as(theta)
+        writes = known.unsqueeze(-1).expand_as(theta)
+        alpha, theta = torch.where(writes, alpha, 0), torch.where(writes, theta, 0)
+        n_heads = len(self.log_rate)
+
+        def of_heads(x: Tensor) -> Tensor:
+            padded = nn.functional.pad(x, (0, self.head_dim - x.shape[-1]))
+            return padded.unsqueeze(2).expand(-1, -1, n_heads, -1)
+
+        return memory_scan(
+            of_heads(q),
+            of_heads(k),
+            of_heads(v),
+            alpha,
+            torch.where(writes, eta, 0.0).to(theta.dtype),
+            theta,
+            self.weights,
+            chunk_size=chunk_size,
+            state=memory,
+            return_state=True,
+            decay_to="zero" if depth == 1 else "init",
+            backend=self.backend,
+        )
+
+    def added(self, state: BlockState, features: Tensor, series: Tensor) -> Tensor:
+        """As `LongTermMemory.added`, of this block's steps."""
+        queries = features.unsqueeze(1) @ self.whitening[series]
+        memory = MemoryState(
+            weights=state.weights,
+            momentum=tuple(map(torch.zeros_like, state.momentum)),
+            chunk_start=state.weights,
+            offset=0,
+        )
+        nothing = torch.zeros_like(queries)
+        y, _ = self._scan(queries @ self.query_map, nothing, nothing, nothing[..., 0] > 0, memory)
+        reads = _bounded(y.mean(2)[..., : self.basis.shape[1]])
+        shares = self._shares(state.agreement.unsqueeze(1), state.size.unsqueeze(1), series)
+        found: Tensor = ((reads * shares)[:, 0] * self.scale[series, None]) @ self.basis.T
+        return found
+
+    def _evidence(self, residual: Tensor, reads: Tensor, known: Tensor, series: Tensor) -> tuple[Tensor, Tensor]:
+        """Products of residuals and readings, and squares of these: (series, tokens, groups) each, float64.
+
+        An origin at which the memory adds much counts for less: no single one decides.
+        """
+        groups = nn.functional.one_hot(self.group, self.n_groups).double()
+        products, squares = (residual * reads).double() @ groups, reads.square().double() @ groups
+        weight = known.unsqueeze(-1) / (1 + squares / (WILD * self.energy[series].unsqueeze(1)))
+        return products * weight, squares * weight
+
+    def _discounted(self, before: Tensor, x: Tensor) -> Tensor:
+        """The discounted sums after each of `x` (series, tokens, groups): (series, tokens, groups, half-lives)."""
+        lives = torch.tensor(self.config.half_lives, dtype=torch.float64, device=x.device)
+        decay = 0.5 ** (1 / (lives * self.config.season))
+        found, last = [], before
+        for part in x.split(EMA_BLOCK, dim=1):
+            n = part.shape[1]
+            age = (torch.arange(n, device=x.device).unsqueeze(1) - torch.arange(n, device=x.device)).unsqueeze(-1)
+            weight = torch.where(age >= 0, (1 - decay) * decay ** age.clamp(min=0), 0)  # (tokens, tokens, half-lives)
+            sums = torch.einsum("tul,sug->stgl", weight, part)
+            sums = sums + last.unsqueeze(1) * decay ** torch.arange(1, n + 1, device=x.device)[:, None, None]
+            found.append(sums)
+            last = sums[:, -1]
+        return torch.cat(found, dim=1) if found else x.new_zeros(*x.shape, len(lives))
+
+    def _shares(self, agreement: Tensor, size: Tensor, series: Tensor) -> Tensor:
+        """The share in [0, 1] of each column that the gate lets through, (series, tokens, columns)."""
+        prior = (PRIOR * self.energy[series])[:, None, :, None]
+        share = (agreement / (size + prior)).amin(-1).clamp(0, 1)
+        return share[..., self.group].float()
+
+
+def _bounded(x: Tensor) -> Tensor:
+    """`x` (..., columns), no longer than LARGEST; what is not finite counts as nothing."""
+    x = torch.where(x.isfinite().all(-1, keepdim=True), x, 0)
+    length = x.square().sum(-1, keepdim=True).sqrt()
+    return x * (LARGEST / length.clamp(min=LARGEST))

@@ -1,0 +1,1 @@
+"""Series as streams: the long-term memory reads on while rows arrive."""
