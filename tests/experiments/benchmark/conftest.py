@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.preprocessing import StandardScaler
 
+from benchmark.estimator import regular_frame
+from benchmark.stream_data import Stream
 from titans_ts.datasets import Dataset, Split
+from titans_ts.fitted import FitOptions, FittedModel
+from titans_ts.model import ModelConfig
+from titans_ts.tables.read import read_table
+from titans_ts.training.config import TrainConfig
+from titans_ts.windows.splits import backtest_folds
 
 TOML = """
 dataset = "ETTh1"
@@ -60,3 +70,19 @@ def small_subset(tmp_path: Path) -> Path:
     path = tmp_path / "two.csv"
     pd.DataFrame(values, index, ["0", "OT"]).to_csv(path)
     return path
+
+
+@pytest.fixture
+def stream_of() -> Callable[..., Stream]:
+    """A data set as a stream, with a core of the configuration that is asked for; 24 steps read, 6 forecast."""
+
+    def build(data: Dataset, fitted: FittedModel | None = None, **config: Any) -> Stream:
+        if fitted is not None:
+            return Stream(data, fitted)
+        panel = read_table(regular_frame(data).iloc[: data.split.validation.stop])
+        (fold,) = backtest_folds(panel, 6, val_size=len(data.split.validation))
+        shape = ModelConfig(lookback=24, horizon=6, n_series=panel.n_series, d_model=8, n_layers=1, **config)
+        options = FitOptions(train_config=lambda n: TrainConfig(max_epochs=0), device=torch.device("cpu"))
+        return Stream(data, FittedModel.fit(panel, fold, shape, options))
+
+    return build
