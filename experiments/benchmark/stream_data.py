@@ -24,6 +24,7 @@ from benchmark.estimator import regular_frame
 from titans_ts.datasets import Dataset, Split
 from titans_ts.fitted import FittedModel
 from titans_ts.tables.read import read_table
+from titans_ts.tables.series_data import SeriesData
 from titans_ts.windows.cross_series import CrossSeriesFeatures
 from titans_ts.windows.windows import Windows, on_device
 
@@ -84,12 +85,12 @@ class Stream:
                 f"the train rows must hold a lookback and a horizon, {self.lookback} + {self.horizon}, got "
                 f"{self.train_end} of {data.name}. Lower one of them."
             )
-        self._series = on_device(fitted.scaler.transform_panel(panel), torch.device("cpu"))
-        self.values = self._series.values.view(self.n_series, self.end)
+        self.series = on_device(fitted.scaler.transform_panel(panel), torch.device("cpu"))
+        self.values = self.series.values.view(self.n_series, self.end)
         self.ratio = torch.from_numpy(fitted.scaler.scale / data.scaler.scale_).float()  # to the scale of errors
         self._features = None
         if config.linear_cross_series:
-            self._features = CrossSeriesFeatures(self._series, lookback=self.lookback, n_series=self.n_series)
+            self._features = CrossSeriesFeatures(self.series, lookback=self.lookback, n_series=self.n_series)
 
     @property
     def origins(self) -> range:
@@ -114,13 +115,17 @@ class Stream:
         """The windows of origins that follow one another, series after series."""
         first, last = origins.start, origins.stop - 1 + self.horizon
         return Windows(
-            self._series,
+            self.series,
             lookback=self.lookback,
             horizon=self.horizon,
             first=np.full(self.n_series, first),
             last=np.full(self.n_series, last),
             cross_series=self._features,
         )
+
+    def rows_until(self, row: int) -> SeriesData[Tensor]:
+        """The rows of all series before `row`."""
+        return self.series.head(np.full(self.n_series, row))
 
     def future(self, origins: range) -> Tensor:
         """The rows that origins are to forecast: (n_series, origins, horizon), not copied."""

@@ -21,8 +21,10 @@ from benchmark.stream_baselines import (
 )
 from benchmark.stream_core import Core
 from benchmark.stream_data import Block, Clock, Stream
+from benchmark.stream_memory import remembered, remembered_beside, remembered_if_better
 
 FROZEN = "frozen on train"  # the row that others are compared with
+MEMORY = "long-term memory"
 WEEK, MONTH, LEAST_CHUNK = 7, 30, 7  # days; origins between updates of recursive least squares, at least
 
 
@@ -57,8 +59,15 @@ def _frozen(subject: Subject, clock: Clock) -> Iterator[Block]:
     return frozen(subject.stream, subject.stream.network, subject.stream.origins)
 
 
-# A row of the long-term memory takes its place here: it is a function of the same two arguments, yields a `Block` of
-# forecasts for origins from `stream.origins.start` (or from the first of test) to the last, and times what it writes.
+def _by_blocks(subject: Subject, clock: Clock) -> Iterator[Block]:
+    horizon = subject.stream.horizon
+    return remembered(
+        subject.stream, clock, block_ends=tuple(sorted({max(1, horizon // 4), max(1, horizon // 2), horizon}))
+    )
+
+
+# A row is a function of the same two arguments, yields a `Block` of forecasts for origins from `stream.origins.start`
+# (or from the first of test) to the last, and times what it learns.
 ROWS: dict[str, Row] = {
     FROZEN: _frozen,
     "last value": lambda subject, clock: seasonal_naive(subject.stream, 1),
@@ -71,6 +80,12 @@ ROWS: dict[str, Row] = {
     "least squares, half-life 90 days": _recursive(90),
     "least squares, half-life 30 days": _recursive(30),
     "frozen plus mean of errors": lambda subject, clock: error_mean(subject.stream, clock),
+    MEMORY: lambda subject, clock: remembered(subject.stream, clock),
+    "memory if validation says so": lambda subject, clock: remembered_if_better(subject.stream, clock),
+    "memory, by parts of the horizon": _by_blocks,
+    "memory, core refitted every month": lambda subject, clock: remembered_beside(
+        subject.core, clock, MONTH * subject.stream.day
+    ),
 }
 
 
