@@ -381,7 +381,7 @@ def test_the_network_has_the_path_that_was_chosen(noisy):
 
 @pytest.mark.parametrize("path", [True, False, "per_series"])
 def test_what_was_given_is_not_chosen(noisy, path):
-    model = tiny(max_epochs=0, linear_path=path, combine=False).fit(noisy)
+    model = tiny(max_epochs=0, linear_path=path, combine=False, context="window").fit(noisy)
     assert len(model.summary()) == 0
     assert model.network_.config.linear_path is bool(path)
     assert model.network_.config.linear_per_series is (path == "per_series")

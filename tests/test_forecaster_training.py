@@ -24,7 +24,7 @@ SERIES, ROWS = 240, 40
 
 def tiny(**parameters: Any) -> TitansForecaster:
     size = dict(horizon=2, lookback=6, cycle=0, d_model=16, n_layers=1, n_heads=2, mixer="none", dropout=0.0)
-    how = dict(combine=False, learning_rate=5e-3, random_state=0, device="cpu", verbose=0)
+    how = dict(combine=False, context="window", learning_rate=5e-3, random_state=0, device="cpu", verbose=0)
     return TitansForecaster(**{**size, **how, **parameters})
 
 

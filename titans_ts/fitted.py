@@ -186,9 +186,9 @@ class FittedModel:
         if interrupted:
             history.stopped = "interrupted"
         combination, choices, long_term = None, found.choices, None
-        if options.context != WINDOW and history.stopped != "interrupted" and not progress.lacks(0.0):
+        always = options.context == STREAM
+        if options.context != WINDOW and history.stopped != "interrupted" and (always or not progress.lacks(0.0)):
             progress.begin("long-term memory")
-            always = options.context == STREAM
             try:
                 long_term, chosen = fit_long_term(network, data, fold, windows.validation, always=always)
                 choices += chosen
@@ -209,6 +209,7 @@ class FittedModel:
         fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term)
         return replace(fitted, panel=panel.tail(fitted._kept_rows(panel)))
 
+    @isolated()
     def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.
 

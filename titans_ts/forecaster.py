@@ -115,8 +115,8 @@ class TitansForecaster(BaseEstimator):
         `history_.stopped`.
     time_limit : float, optional
         Seconds that `fit` may take, to a tenth. The closed form is finished even if it takes longer, which a warning
-        tells, as it does where no time is left to `combine`; training has what is left. Where the limit ends a fit,
-        another one may differ.
+        tells, as it does where no time is left to `combine`; training has what is left, and "auto" tries the long-term
+        memory only where some is left after that. Where the limit ends a fit, another one may differ.
     patience : int
         Evaluations on validation rows, four an epoch, without a better error before training stops.
     val_size : int or float, optional

@@ -313,14 +313,16 @@ class Block(nn.Module):
         self.register_buffer("horizon_basis", whole, persistent=False)
         self.register_buffer("group", seasonal.long(), persistent=False)
         # The last row of each is for series that were not fitted.
-        self.register_buffer("whitening", torch.zeros(config.n_series + 1, features, self.head_dim))
-        self.register_buffer("scale", torch.ones(config.n_series + 1))
+        self.register_buffer(
+            "whitening", torch.zeros(config.n_series + 1, features, self.head_dim, dtype=torch.float32)
+        )
+        self.register_buffer("scale", torch.ones(config.n_series + 1, dtype=torch.float32))
         self.register_buffer("energy", torch.ones(config.n_series + 1, self.n_groups, dtype=torch.float64))
         pairs = torch.tensor(list(product(config.rates, config.forgetting)), dtype=torch.float32)
         self.log_rate = nn.Parameter(pairs[:, 0].clamp(min=1e-12).log())
         self.log_forgetting = nn.Parameter(pairs[:, 1].clamp(min=1e-12).log())
-        self.key_map = nn.Parameter(torch.eye(self.head_dim))
-        self.query_map = nn.Parameter(torch.eye(self.head_dim))
+        self.key_map = nn.Parameter(torch.eye(self.head_dim, dtype=torch.float32))
+        self.query_map = nn.Parameter(torch.eye(self.head_dim, dtype=torch.float32))
         self.layers = nn.ParameterList(self._first_weights(len(pairs)))
 
     def _first_weights(self, n_heads: int) -> list[Tensor]:
@@ -329,7 +331,7 @@ class Block(nn.Module):
         shape = n_heads, self.head_dim, self.head_dim
         depth = self.config.depth
         drawn = [torch.randn(shape, generator=generator, dtype=torch.float32) for _ in range(depth - 1)]
-        return [*(w / self.head_dim**0.5 for w in drawn), torch.zeros(shape)]
+        return [*(w / self.head_dim**0.5 for w in drawn), torch.zeros(shape, dtype=torch.float32)]
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
@@ -378,9 +380,9 @@ class Block(nn.Module):
             weights=weights,
             momentum=tuple(map(torch.zeros_like, weights)),
             chunk_start=weights,
-            keys=torch.zeros(*awaited, self.head_dim, device=device),
-            forecasts=torch.zeros(*awaited, columns, device=device),
-            reads=torch.zeros(*awaited, columns, device=device),
+            keys=torch.zeros(*awaited, self.head_dim, dtype=torch.float32, device=device),
+            forecasts=torch.zeros(*awaited, columns, dtype=torch.float32, device=device),
+            reads=torch.zeros(*awaited, columns, dtype=torch.float32, device=device),
             live=torch.zeros(awaited, dtype=torch.bool, device=device),
             agreement=sums,
             size=sums.clone(),
