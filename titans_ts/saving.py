@@ -67,7 +67,7 @@ RENAMED_TENSORS = {
 }
 RESERVED = (
     *("static_cols", "past_cols", "future_cols", "variant"),
-    *("channel_mixing", "warm_start", "checkpoint_dir"),
+    *("context", "channel_mixing", "warm_start", "checkpoint_dir"),
 )
 
 _FILE = re.compile(r"(forecaster|weights|manifest)-[0-9a-f]{16}\.(json|safetensors)")
