@@ -91,7 +91,8 @@ def test_per_series_paths_learn_what_one_cannot_and_an_unseen_series_has_the_com
     unlike = {"a": np.sin(t), "b": rng.permutation(5)[t % 5].astype(float)}
     wide = pd.DataFrame(unlike, index=pd.date_range("2024-01-01", periods=600, freq="h"))
     wide += 0.3 * rng.normal(size=wide.shape)
-    one, each = (tiny(cycle=cycle, max_epochs=0, linear_path=path).fit(wide) for path in (True, "per_series"))
+    given = dict(cycle=cycle, max_epochs=0, context="window")
+    one, each = (tiny(**given, linear_path=path).fit(wide) for path in (True, "per_series"))
     assert each.history_.best.validation_loss < 0.9 * one.history_.best.validation_loss
     seen, unseen = wide[["a"]], wide[["a"]].set_axis(["c"], axis=1)
     assert np.abs(each.predict(df=seen).to_numpy() - one.predict(df=seen).to_numpy()).max() > 0.01
