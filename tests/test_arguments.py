@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from titans_ts.arguments import check_flag, check_integer, check_no_targets, check_seconds, match_series
+from titans_ts.arguments import check_flag, check_integer, check_no_targets, check_seconds, check_share, match_series
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 
@@ -46,6 +46,18 @@ def test_a_flag_becomes_a_bool(value: Any) -> None:
 def test_what_is_no_flag_is_named(value: Any) -> None:
     with pytest.raises(ValueError, match=exactly(f"`linear_path` must be True or False, got {value!r}.")):
         check_flag("linear_path", value)
+
+
+@pytest.mark.parametrize("value", [0.01, np.float32(0.5), np.float64(0.999), 1e-300])
+def test_a_share_becomes_a_float(value: Any) -> None:
+    found = check_share("alpha", value)
+    assert (type(found), found) == (float, float(value))
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, -0.1, 2, np.nan, np.inf, True, np.True_, None, "0.1", [0.1], 0.1j])
+def test_what_is_no_share_is_named(value: Any) -> None:
+    with pytest.raises(ValueError, match=exactly(f"`alpha` must be a number between 0 and 1, got {value!r}.")):
+        check_share("alpha", value)
 
 
 @pytest.mark.parametrize("y", [[1.0], np.zeros(3), 0])

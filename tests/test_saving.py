@@ -503,6 +503,56 @@ def test_a_model_of_an_earlier_version_forecasts_as_it_did(parameters, version, 
     assert_restored(TitansForecaster.load(path), saved)
 
 
+def test_a_model_of_version_4_had_no_long_term_memory(tmp_path):
+    saved = tiny(context="window").fit(noise())
+    saved.save(tmp_path / "model")
+
+    def change(description: dict, tensors: dict):
+        del description["parameters"]["context"]
+        assert "long_term" not in description
+        assert not [name for name in tensors if name.startswith(("long_term", "held"))]
+
+    forge(tmp_path / "model", change)
+    edit_manifest(tmp_path / "model", version=4)
+    loaded = TitansForecaster.load(tmp_path / "model")
+    assert loaded.fitted_.long_term is None
+    assert loaded.context == "auto"
+    assert_equal(loaded.predict(8), saved.predict(8))
+    assert_equal(loaded.update(noise(ROWS, LATER)).predict(8), saved.update(noise(ROWS, LATER)).predict(8))
+
+
+@pytest.mark.parametrize("layout", ["long, integer ids", "wide, zoned", "Series", "array"])
+def test_what_a_long_term_memory_holds_comes_back_and_goes_on(layout, tmp_path):
+    layout = KINDS[layout]
+    saved = tiny(context="stream").fit(layout(noise()[:-4])).update(layout(noise()[-4:]))
+    held = saved.fitted_.long_term
+    saved.save(tmp_path / "model")
+    loaded = TitansForecaster.load(tmp_path / "model")
+    assert_restored(loaded, saved)
+    again = loaded.fitted_.long_term
+    assert again.memory.config == held.memory.config
+    for found, expected in (
+        (again.memory.state_dict(), held.memory.state_dict()),
+        (again.state.tensors(), held.state.tensors()),
+    ):
+        assert found.keys() == expected.keys()
+        for name, tensor in expected.items():
+            assert found[name].dtype == tensor.dtype
+            assert torch.equal(found[name], tensor)
+    later = layout(noise(ROWS, LATER))
+    assert_equal(loaded.update(later).predict(8), saved.update(later).predict(8))
+    loaded.save(tmp_path / "model")
+    assert_restored(TitansForecaster.load(tmp_path / "model"), loaded)
+
+
+@pytest.mark.parametrize("name", ["held.ends", "held.0.weights.0", "long_term.blocks.0.scale"])
+def test_a_memory_of_which_a_part_is_missing_is_no_model(name, tmp_path):
+    tiny(context="stream").fit(noise()).save(tmp_path / "model")
+    forge(tmp_path / "model", lambda description, tensors: tensors.pop(name))
+    with pytest.raises(ValueError, match="must describe a forecaster, but cannot be read as one"):
+        TitansForecaster.load(tmp_path / "model")
+
+
 @pytest.mark.parametrize(("version", "expected"), [(1, True), (2, False)])
 def test_whether_profiles_are_seasonal_was_written_since_version_2(version, expected, tmp_path):
     saved = tiny(cycle=24).fit(noise())

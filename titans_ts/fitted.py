@@ -243,9 +243,11 @@ class FittedModel:
         """What the long-term memory adds to forecasts from the end of a panel's rows."""
         if self.long_term is None:
             return None
-        memory = self.long_term.memory
-        state = self.long_term.state if panel is self.panel else self._state_after(seen, panel)
-        remembered = torch.from_numpy(seen.core.remembered).to(self.network.device)
+        memory, numbers = self.long_term.memory, seen.core.remembered
+        # series without a scale of their own are seen at that of the rows here, at which nothing was written yet
+        held = panel is self.panel and (numbers < len(self.scaler.mean)).all()
+        state = self.long_term.state if held else self._state_after(seen, panel)
+        remembered = torch.from_numpy(numbers).to(self.network.device)
 
         def correct(batch: Batch, forecast: Tensor) -> Tensor:
             features = origin_features(batch, forecast, memory.basis, memory.config.cycle)
@@ -267,25 +269,25 @@ class FittedModel:
         """
         if self.long_term is None:
             raise AttributeError("there is no long-term memory in a model that knows its window alone.")
-        memory, n_series = self.long_term.memory, panel.n_series
+        memory, device = self.long_term.memory, self.network.device
         on = self._continues(seen, panel)
-        state = memory.begin(n_series, torch.from_numpy(panel.data.starts))
+        state = memory.begin(panel.n_series, torch.from_numpy(panel.data.starts).to(device))
         for fresh, index in ((True, np.flatnonzero(~on)), (False, np.flatnonzero(on))):
             if not len(index):
                 continue
             part, core, scaler = panel.take(index), seen.core.take(index), seen.scaler.take(index)
+            where = torch.from_numpy(index).to(device)
             if fresh:
-                first, begun = first_rows(part.data, self.network.config.lookback), state.take(torch.from_numpy(index))
+                first, begun = first_rows(part.data, self.network.config.lookback), state.take(where)
             else:
                 mine = self.panel.take(core.remembered)
                 new = part.data.ends - mine.data.ends
                 part = replace(part, data=mine.data.then(part.data.tail(new)))
                 first = mine.data.lengths
-                begun = self.long_term.state.take(torch.from_numpy(core.remembered).to(self.network.device))
-            reader = OriginReader(core, memory, on_device(scaler.transform_panel(part), self.network.device))
+                begun = self.long_term.state.take(torch.from_numpy(core.remembered).to(device))
+            reader = OriginReader(core, memory, on_device(scaler.transform_panel(part), device))
             groups = read_parts(reader, first, part.data.lengths, fresh)
-            after = advance(memory, begun, reader.data, part.data.lengths, groups)
-            state = state.put(torch.from_numpy(index), after)
+            state = state.put(where, advance(memory, begun, reader.data, part.data.lengths, groups))
         return state
 
     def _kept_rows(self, panel: Panel) -> np.ndarray:
@@ -305,7 +307,7 @@ class FittedModel:
         series : ndarray of int, shape (rows.n_series,)
             The number of each of its series among those fitted.
         missing : {"error", "interpolate", "ffill"}
-            As `Panel.then` takes it, whose errors it raises.
+            As `Panel.then` takes it, whose errors it raises, and those of `Scaler.transform_panel`.
 
         Returns
         -------
@@ -313,6 +315,7 @@ class FittedModel:
             Another one; this stays as it is.
         """
         panel = self.panel.then(rows, series, missing)
+        self.scaler.take(series).transform_panel(rows)  # which refuses what no forecast could begin from
         long_term = self.long_term
         if long_term is not None:
             new = panel.data.lengths - self.panel.data.lengths
@@ -379,7 +382,8 @@ class FittedModel:
             forecast[(begin + rows)[there]] = (part.first + added)[there]
 
         fresh = not before.any()
-        first = first_rows(panel.data, self.network.config.lookback) if fresh else before
+        # as many rows whatever follows, so that nothing later has a say in what is known
+        first = np.minimum(self.network.config.lookback // 2, data.lengths) if fresh else before
         if own is None or not fresh:
             begun = np.zeros_like(before) if not fresh else first
             for _, parts in read_parts(reader, begun, data.lengths if own is None else before, fresh=True):

@@ -442,8 +442,8 @@ class TitansForecaster(BaseEstimator):
         Returns
         -------
         DataFrame, Series or ndarray laid out as `df`
-            A long frame's column is "surprise"; NaN where too few rows came before, or the row was filled in. 1 is an
-            error of the usual size.
+            A long frame's column is "surprise"; NaN where too few rows came before, or the row or that before it was
+            filled in. 1 is an error of the usual size.
 
         Raises
         ------

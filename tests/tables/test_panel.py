@@ -1,5 +1,6 @@
 """Forecasts laid out as the table was that a panel was read from: kind, names, times and dtypes."""
 
+import dataclasses
 import pickle
 import re
 
@@ -252,3 +253,142 @@ def test_ids_have_a_type_and_are_pythons_own(ids, kind, first):
     assert panel.id_type == kind
     assert panel.id_of(0) == first
     assert type(panel.id_of(0)) in (str, int, bool)
+
+
+# Further rows
+
+
+def test_further_rows_go_on_where_series_end():
+    panel = read_table(long_table({"a": 4, "b": 3, "c": 5}))
+    later = read_table(long_table({"a": 6, "b": 3, "c": 7}), calendar=panel.calendar)
+    rows = later.take(np.array([0, 2])).tail(2)
+    both = panel.then(rows, np.array([0, 2]))
+    assert both.data.lengths.tolist() == [6, 3, 7]
+    values = panel.data.values, rows.data.values
+    assert both.data.values.tolist() == [*values[0][:4], *values[1][:2], *values[0][4:], *values[1][2:]]
+    assert both.ids is panel.ids
+    swapped = panel.then(rows.take(np.array([1, 0])), np.array([2, 0]))
+    assert swapped.data.values.tolist() == both.data.values.tolist()
+    assert both.write(np.zeros((3, 1, 1)))["ds"].dt.day.tolist() == [7, 5, 10]
+    assert panel.data.lengths.tolist() == [4, 3, 5]
+
+
+def test_rows_of_an_array_are_taken_to_follow():
+    panel = read_table(np.arange(6.0).reshape(3, 2))
+    both = panel.then(read_table(np.array([[7.0, 8.0]]), min_rows=1), np.array([0, 1]))
+    assert both.data.values.tolist() == [0, 2, 4, 7, 1, 3, 5, 8]
+    assert both.data.starts.tolist() == [0, 0]
+
+
+def test_rows_that_do_not_follow_are_named():
+    panel = read_table(long_table({"a": 4, "b": 4}))
+    later = read_table(long_table({"a": 9, "b": 9}), calendar=panel.calendar)
+    words = "series 'b' repeats rows that the model has seen: it begins at 2024-01-05, and 2024-01-06 is next"
+    with pytest.raises(ValueError, match=words):
+        panel.then(later.tail(np.array([5, 6])), np.array([0, 1]))
+    with pytest.raises(ValueError, match="series 'a' skips 2 rows: it begins at 2024-01-07, and 2024-01-05 is next"):
+        panel.then(later.tail(np.array([3, 5])), np.array([0, 1]))
+    with pytest.raises(ValueError, match="series 'a' repeats rows"):
+        panel.then(later.tail(np.array([6, 5])), np.array([0, 1]), "ffill")
+    far = read_table(long_table({"a": 9}), calendar=panel.calendar)
+    far = dataclasses.replace(far, data=dataclasses.replace(far.data, starts=panel.data.ends[:1] + 100_001))
+    with pytest.raises(ValueError, match="series 'a' skips 100001 rows"):
+        panel.then(far, np.array([0]), "ffill")
+
+
+@pytest.mark.parametrize("missing", ["interpolate", "ffill"])
+def test_skipped_rows_are_filled_as_where_all_are_read_at_once(missing):
+    whole = long_table({"a": 9, "b": 9})
+    whole["y"] = np.random.default_rng(0).normal(size=18)
+    rows = whole.drop(index=[4, 5, 13])  # the fifth and sixth of a, the fifth of b
+    expected = read_table(rows, missing=missing)
+    n = np.arange(18) % 9
+    panel = read_table(whole[n < 4])
+    later = read_table(rows[n[rows.index] >= 4], missing=missing, min_rows=1, calendar=panel.calendar)
+    assert later.data.lengths.tolist() == [3, 4]
+    both = panel.then(later, np.array([0, 1]), missing)
+    np.testing.assert_allclose(both.data.values, expected.data.values)
+    assert both.data.observed.tolist() == expected.data.observed.tolist()
+    assert both.data.observed.tolist() == [True] * 4 + [False] * 2 + [True] * 7 + [False] + [True] * 4
+
+
+def test_series_of_another_phase_go_on_at_their_own():
+    parts = [
+        pd.DataFrame({"unique_id": name, "ds": pd.date_range(start, periods=8, freq="7D"), "y": np.arange(8.0)})
+        for name, start in (("a", "2024-01-01"), ("b", "2024-01-03"))
+    ]
+    whole = pd.concat(parts, ignore_index=True)
+    panel = read_table(whole[whole["y"] < 6])
+    later = read_table(whole[whole["y"] >= 6], min_rows=1, calendar=panel.calendar)
+    both = panel.then(later, np.array([0, 1]))
+    assert both.write(np.zeros((2, 1, 1)))["ds"].astype(str).tolist() == ["2024-02-26", "2024-02-28"]
+    with pytest.raises(ValueError, match=r"'b' skips 1 row.*begins at 2024-02-21, and 2024-02-14 is next"):
+        panel.then(later.take(np.array([1])).tail(1), np.array([1]))
+
+
+def test_rows_between_the_steps_of_their_series_are_refused():
+    rows = long_table({"a": 6, "b": 6}, "h")
+    panel = read_table(rows)
+    between = rows.assign(
+        ds=rows["ds"] + pd.Timedelta("10h") + pd.to_timedelta(30 * (rows["unique_id"] == "b"), unit="min")
+    )
+    later = read_table(between, calendar=panel.calendar)
+    with pytest.raises(
+        ValueError, match=r"freq 'h' .* but series 'b' begins at 2024-01-01 11:30:00, between its steps"
+    ):
+        panel.then(later, np.array([0, 1]), "ffill")
+
+
+# Numbers of its own rows
+
+
+@pytest.mark.parametrize(
+    "table", [wide_table(), wide_table().reset_index(), wide_table()["b"], np.arange(10.0).reshape(5, 2)]
+)
+def test_numbers_of_rows_are_laid_out_as_the_table(table):
+    panel = read_table(table)
+    written = panel.write_rows(panel.data.values, "surprise")
+    assert type(written) is type(table)
+    if isinstance(table, np.ndarray):
+        assert np.array_equal(written, table)
+    elif isinstance(table, pd.Series):
+        pd.testing.assert_series_equal(written, table.astype(float), check_freq=False)
+    else:
+        pd.testing.assert_frame_equal(written, table.astype(dict.fromkeys("ab", float)), check_freq=False)
+
+
+def test_numbers_of_rows_stand_beside_ids_and_times():
+    table = long_table({"b": 3, "a": 5}).sample(frac=1, random_state=0)
+    panel = read_table(table)
+    written = panel.write_rows(panel.data.values, "surprise")
+    expected = table.sort_values(["unique_id", "ds"], ignore_index=True).rename(columns={"y": "surprise"})
+    pd.testing.assert_frame_equal(written, expected.astype({"surprise": float}), check_dtype=False)
+    single = long_table({"a": 4}).drop(columns="unique_id")
+    assert read_table(single).write_rows(np.arange(4.0), "x").columns.tolist() == ["ds", "x"]
+
+
+def test_times_at_which_a_series_has_no_row_are_empty():
+    table = wide_table().astype(float)
+    table.iloc[:2, 1] = np.nan
+    panel = read_table(table, missing="ffill")
+    assert panel.data.lengths.tolist() == [5, 3]
+    written = panel.write_rows(np.arange(8.0), "x")
+    np.testing.assert_array_equal(written.to_numpy().T, [[0, 1, 2, 3, 4], [np.nan, np.nan, 5, 6, 7]])
+
+
+def test_a_table_of_rows_is_long_whatever_the_layout():
+    numbers = {"x": np.arange(10.0), "flag": np.arange(10) % 2 == 0, "n": np.arange(10)}
+    for table in (wide_table(), wide_table().reset_index(), np.zeros((5, 2))):
+        panel = read_table(table)
+        found = panel.rows_table(numbers, "id", "time")
+        assert found.columns.tolist()[0] == "id"
+        assert found.columns.tolist()[2:] == ["x", "flag", "n"]
+        assert [str(found[name].dtype) for name in numbers] == ["float64", "bool", "int64"]
+        assert found["n"].tolist() == list(range(10))
+        assert found["id"].tolist() == [panel.id_of(0)] * 5 + [panel.id_of(1)] * 5
+        assert found["flag"].tolist() == [True, False] * 5
+    ragged = read_table(long_table({"a": 2, "b": 4, "c": 3}), freq="D", min_rows=1)
+    found = ragged.rows_table({"n": np.arange(9)}, "id", "time")
+    assert found["unique_id"].tolist() == ["a"] * 2 + ["b"] * 4 + ["c"] * 3
+    assert found["n"].tolist() == list(range(9))
+    assert found["ds"].dt.day.tolist() == [1, 2, 2, 3, 4, 5, 3, 4, 5]

@@ -118,3 +118,43 @@ def test_changes_are_within_a_series_and_their_mean_is_of_known_rows():
 )
 def test_some_are_evenly_spaced_and_no_more_than_asked_for(n, most, expected):
     assert np.arange(n)[evenly_spaced(n, most)].tolist() == expected
+
+
+def test_further_rows_follow_those_of_their_series(data):
+    nothing = np.array([], dtype=int)
+    later = SeriesData(np.array([20.0, 30.0, 31.0]), np.array([0, 1, 2]), data.ends)
+    both = data.then(later)
+    assert parts(both) == [
+        (10, [0, 1, 2], [True, False, True]),
+        (0, [3, 20], [True, True]),
+        (-2, [4, 5, 6, 7, 30, 31], [True, True, True, False, True, True]),
+    ]
+    assert both.ends.tolist() == [13, 2, 4]
+    assert parts(data.then(SeriesData(nothing * 1.0, np.zeros(3, dtype=int), data.ends))) == parts(data)
+    plain = SeriesData(np.arange(2.0), np.array([1, 1]), np.array([0, 5]))
+    assert plain.then(SeriesData(np.arange(2.0), np.array([2, 0]), plain.ends)).observed is None
+    filled = SeriesData(np.arange(2.0), np.array([2, 0]), plain.ends, np.array([False, True]))
+    assert plain.then(filled).observed.tolist() == [True, False, True, True]
+    assert data.values.tolist() == list(range(8))
+    assert not np.shares_memory(plain.then(filled).values, plain.values)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=5), st.booleans()
+)
+def test_head_and_tail_make_the_whole_again(lengths, masked):
+    counts = np.array([sum(own) for own in lengths])
+    values, rng = np.arange(float(counts.sum())), np.random.default_rng(0)
+    whole = SeriesData(
+        values, counts, np.arange(len(counts)) * 3 - 4, rng.random(len(values)) < 0.5 if masked else None
+    )
+    first, second = (np.array(part) for part in zip(*[own[:2] for own in lengths], strict=True))
+    middle = whole.tail(counts - first)
+    again = whole.head(first).then(middle.head(second)).then(middle.tail(counts - first - second))
+    assert parts(again) == parts(whole)
+
+
+def test_rows_are_observed_where_none_was_filled(data):
+    assert data.is_observed.tolist() == data.observed.tolist()
+    assert SeriesData(np.zeros(2), np.array([2]), np.array([0])).is_observed.tolist() == [True, True]

@@ -432,7 +432,8 @@ class Block(nn.Module):
         length = k.square().sum(-1, keepdim=True)
         step = (1 - eta) * LONGEST_KEY / length.clamp(min=LONGEST_KEY)
         theta = self.log_rate.exp() / (2 * config.season) * step
-        if depth > 1:  # the layer's bound: a deep memory overflows beyond
+        if depth > 1:  # the layer's bounds: a deep memory overflows beyond
+            q, k = _shortened(q, LONGEST_KEY**0.5), _shortened(k, LONGEST_KEY**0.5)
             size = v.square().sum(-1, keepdim=True).sqrt().clamp(min=1)
             theta = theta.clamp(max=0.5 * (1 - eta) / chunk_size) / size ** (2 - 2 / depth)
         alpha = (self.log_forgetting.exp() / config.season).clamp(max=1).expand_as(theta)
@@ -490,7 +491,7 @@ class Block(nn.Module):
         lives = torch.tensor(self.config.half_lives, dtype=torch.float64, device=x.device)
         decay = 0.5 ** (1 / (lives * self.config.season))
         found, last = [], before
-        for part in x.split(EMA_BLOCK, dim=1):
+        for part in x.split(EMA_BLOCK, dim=1) if x.shape[1] else ():
             n = part.shape[1]
             age = (torch.arange(n, device=x.device).unsqueeze(1) - torch.arange(n, device=x.device)).unsqueeze(-1)
             weight = torch.where(age >= 0, (1 - decay) * decay ** age.clamp(min=0), 0)  # (tokens, tokens, half-lives)
@@ -509,6 +510,10 @@ class Block(nn.Module):
 
 def _bounded(x: Tensor) -> Tensor:
     """`x` (..., columns), no longer than LARGEST; what is not finite counts as nothing."""
-    x = torch.where(x.isfinite().all(-1, keepdim=True), x, 0)
+    return _shortened(torch.where(x.isfinite().all(-1, keepdim=True), x, 0), LARGEST)
+
+
+def _shortened(x: Tensor, longest: float) -> Tensor:
+    """`x` (..., columns), no longer than `longest`."""
     length = x.square().sum(-1, keepdim=True).sqrt()
-    return x * (LARGEST / length.clamp(min=LARGEST))
+    return x * (longest / length.clamp(min=longest))

@@ -165,7 +165,7 @@ class OriginReader:
         shifts = clock_shifts(self.data.clock, batch.time_index, config.lookback + config.horizon)
         batch = batch._replace(clock_shift=shifts)
         forecast = self.core.forward(batch)[..., 0]
-        return origin_features(batch, forecast, self.memory.basis, config.cycle), forecast
+        return origin_features(batch, forecast, self.memory.basis, self.memory.config.cycle), forecast
 
 
 @dataclass(frozen=True, eq=False)

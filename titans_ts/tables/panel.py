@@ -95,8 +95,9 @@ class Panel:
         ------
         ValueError
             If rows of a series come before its end, or later than the step after it and `missing` is "error", or so
-            much later that the freq is more likely wrong: names the series and the time.
+            much later that the freq is more likely wrong, or between its steps: names the series and the time.
         """
+        self._check_phases(rows, series)
         data, ends = rows.data, self.data.ends
         ahead = np.zeros(rows.n_series, dtype=np.int64) if rows.layout.kind == "array" else data.starts - ends[series]
         wrong = (ahead < 0) | (ahead > (0 if missing == "error" else MOST_SKIPPED))
@@ -117,6 +118,20 @@ class Panel:
         ordered = data.take(np.argsort(series, kind="stable"))
         clock = self.calendar.local_clock(int(self.data.starts.min()), int((ends + lengths).max()))
         return replace(self, data=self.data.then(replace(ordered, lengths=lengths, starts=ends, clock=clock)))
+
+    def _check_phases(self, rows: Panel, series: np.ndarray) -> None:
+        """Refuse `rows` of a series that lie between its steps, which a table alone takes for another phase."""
+        if rows.layout.kind == "array" or rows.calendar.phases == self.calendar.phases:
+            return
+        for i, start in enumerate(rows.data.starts.tolist()):
+            name = rows.id_of(i)
+            own = self.calendar.of_series(self.id_of(int(series[i]))).label(start)
+            got = rows.calendar.of_series(name).label(start)
+            if got != own:
+                raise ValueError(
+                    f"`rows` must have the freq {self.calendar.freq!r} of the rows before, but series {name!r} begins "
+                    f"at {show(got)}, between its steps, of which {show(own)} is one. Give the rows at their times."
+                )
 
     def _bridge(
         self, later: SeriesData[np.ndarray], series: np.ndarray, skipped: np.ndarray, missing: str
