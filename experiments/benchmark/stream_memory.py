@@ -18,7 +18,7 @@ from benchmark.stream_data import Block, Clock, Stream, parts_of
 from titans_ts.model import SimbaForecaster
 from titans_ts.model.long_term import LongTermMemory
 from titans_ts.stream.fit import Stream as Reading
-from titans_ts.stream.fit import config_of
+from titans_ts.stream.fit import MARGIN, config_of
 from titans_ts.stream.reading import Core, OriginReader
 from titans_ts.training.relative import naive_errors, relative_error
 
@@ -80,7 +80,7 @@ def remembered_if_better(stream: Stream, clock: Clock) -> Iterator[Block]:
             total += error.double().square().sum((1, 2))
     count = len(stream.validation) * stream.horizon
     memory, core = relative_error(totals / count, naive_errors(validation)).tolist()
-    if memory < core:
+    if memory < (1 - MARGIN) * core:
         yield from remembered(stream, clock)
     else:
         yield from frozen(stream, stream.network, stream.origins)

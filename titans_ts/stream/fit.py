@@ -19,6 +19,7 @@ from titans_ts.windows.windows import Windows
 from .reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 
 LEAST_HORIZONS = 4  # of rows, from which on there is something to learn after the delay
+MARGIN = 0.003  # by which the memory must be better
 WINDOW, STREAM = "window", "stream"
 
 
@@ -147,6 +148,6 @@ def fit_long_term(
         return long_term, ()
     naive = naive_errors(validation)
     errors = {name: relative_error(e, naive).item() for name, e in ((WINDOW, frozen), (STREAM, read))}
-    wins = always or errors[STREAM] < errors[WINDOW]
+    wins = always or errors[STREAM] < (1 - MARGIN) * errors[WINDOW]
     choice = Choice("context", STREAM if wins else WINDOW, errors)
     return long_term if wins else None, (choice,)
