@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmark.nab_detectors import DAY, SCALINGS, Detector, Scaling
+from benchmark.nab_detectors import DAY, SCALINGS, Detector, Scaling, quiet
 from benchmark.nab_score import probation
 from titans_ts import TitansForecaster
 
@@ -25,8 +25,9 @@ CONTEXTS = {"surprise": "stream", "core error": "window"}
 
 
 def own_detectors() -> dict[str, Detector]:
-    """Both errors as they are and by each scaling, named "error" and "error: scaling"."""
-    scalings: dict[str, Scaling] = {"": plain, **{f": {name}": scale for name, scale in SCALINGS.items()}}
+    """Both errors as they are, silent for a while after one as large, and by each scaling: "error: scaling"."""
+    scalings: dict[str, Scaling] = {"": plain, ": quiet": lambda found: quiet(plain(found))}
+    scalings |= {f": {name}": scale for name, scale in SCALINGS.items()}
     return {
         name + scaling: partial(_detect, context, scale)
         for name, context in CONTEXTS.items()

@@ -17,7 +17,7 @@ def noisy(seed: int = 0) -> np.ndarray:
 
 
 def test_there_are_both_errors_as_they_are_and_by_each_scaling() -> None:
-    scalings = ("", ": tail", ": likelihood", ": tail, quiet")
+    scalings = ("", ": quiet", ": tail", ": likelihood", ": tail, quiet")
     assert list(own_detectors()) == [name + scaling for name in ("surprise", "core error") for scaling in scalings]
 
 
