@@ -24,9 +24,9 @@ def test_each_history_has_its_rows(
     call = ["--series", "3", "--histories", "100", "140", "--updates", "2", "--forecasts", "1", "--out", str(tmp_path)]
     update.main([*call, *THREADS])
     rows = record.read(tmp_path / "update.csv")
-    assert [row["benchmark"] for row in rows] == ["3 x 100"] * 4 + ["3 x 140"] * 4
-    names = ["update, p50", "update, p95", "predict() after it, p50", "predict(df=everything), p50"]
-    assert [row["name"] for row in rows] == names * 2
+    assert [row["benchmark"] for row in rows] == ["3 x 100"] * 5 + ["3 x 140"] * 5
+    updates = ["update, p50", "update, p95", "update, p50 of processor time"]
+    assert [row["name"] for row in rows] == [*updates, "predict() after it, p50", "predict(df=everything), p50"] * 2
     assert all(tuple(row) == COLUMNS and float(row["value"]) > 0 for row in rows)
     assert float(rows[1]["value"]) >= float(rows[0]["value"])
     assert rows[0]["target"].startswith("< 50 ms: ")
