@@ -355,19 +355,28 @@ class FittedModel:
             if not fresh:
                 mine = self.panel.take(numbers)
                 before, part = mine.data.lengths, replace(part, data=mine.data.then(part.data))
-            errors = self._first_errors(part, numbers, before)
+            errors = self.first_errors(part, numbers, before)
             seen = surprises(errors, part.data, SURPRISE_SEASONS * season)
             new = part.data.row_in_series >= np.repeat(before, part.data.lengths)
             mine_of = np.isin(panel.data.series_of_row, index)
             found[mine_of] = seen[new]
         return found
 
-    def _first_errors(self, panel: Panel, series: np.ndarray, before: np.ndarray) -> np.ndarray:
+    @torch.no_grad()
+    def first_errors(self, panel: Panel, series: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
         """Errors of the forecasts of each row from the row before it, (rows,), scaled; NaN where there is none.
 
-        The memory, if there is one, holds what it does at the end of the rows fitted where the first `before`
-        (n_series,) rows are those; the forecasts of these are the network's alone.
+        Parameters
+        ----------
+        panel : Panel
+        series : ndarray of int, shape (panel.n_series,)
+            The number of each of its series among those fitted.
+        before : ndarray of int, shape (panel.n_series,), optional
+            How many of the first rows of each series are those fitted: the memory, if there is one, holds after them
+            what it does at the end of the rows fitted, and their own forecasts are the network's alone. None of any if
+            None; the memory then holds nothing at first.
         """
+        before = np.zeros(panel.n_series, dtype=np.int64) if before is None else before
         data = on_device(self.scaler.take(series).transform_panel(panel), self.network.device)
         own = self.long_term
         memory = LongTermMemory(config_of(self.network)).to(self.network.device) if own is None else own.memory

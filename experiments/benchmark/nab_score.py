@@ -87,7 +87,12 @@ def worth_of_rows(n_rows: int, windows: Sequence[tuple[int, int]]) -> Worth:
         distance = (behind - last) / (width - 1)
         worth[behind] = np.where(distance > FAR, -1.0, _sigmoid(distance))  # until the next window begins
         window[inside] = number
-    return Worth(worth, window, rows >= min(int(PROBATION * n_rows), MOST_PROBATION), len(windows))
+    return Worth(worth, window, rows >= probation(n_rows), len(windows))
+
+
+def probation(n_rows: int) -> int:
+    """How many of a file's rows, its first, count for nothing."""
+    return min(int(PROBATION * n_rows), MOST_PROBATION)
 
 
 def join(files: Sequence[Worth]) -> Worth:

@@ -162,12 +162,16 @@ class StreamState:
 
     def put(self, index: Tensor, other: StreamState) -> StreamState:
         """A copy in which the series number `index` (any,) have the states of `other`."""
+        blocks = tuple(_joined(Tensor.clone, block) for block in self.blocks)
+        copied = StreamState(blocks, self.ends.clone())
+        copied.put_(index, other)
+        return copied
 
-        def replaced(into: Tensor, values: Tensor) -> Tensor:
-            return into.index_copy(0, index, values)
-
-        blocks = tuple(_joined(replaced, *pair) for pair in zip(self.blocks, other.blocks, strict=True))
-        return StreamState(blocks, self.ends.index_copy(0, index, other.ends))
+    def put_(self, index: Tensor, other: StreamState) -> None:
+        """The series number `index` (any,) take the states of `other`, in place."""
+        for pair in zip(self.blocks, other.blocks, strict=True):
+            _joined(lambda into, values: into.index_copy_(0, index, values), *pair)
+        self.ends.index_copy_(0, index, other.ends)
 
     def tensors(self) -> dict[str, Tensor]:
         """All that is held, by name."""
@@ -282,6 +286,26 @@ class LongTermMemory(nn.Module):
         """What the memory adds to forecasts from origins with these features (series, features): (series, horizon)."""
         pairs = zip(self.parts, state.blocks, strict=True)
         return torch.cat([block.added(before, features, series) for block, before in pairs], dim=1)
+
+    def shares(self, state: StreamState, series: Tensor) -> tuple[Tensor, ...]:
+        """The shares in [0, 1] of what the memory reads that the gates let through.
+
+        Parameters
+        ----------
+        state : StreamState
+        series : Tensor of int64 (series,)
+            The number of each of its series.
+
+        Returns
+        -------
+        tuple of Tensor (series, groups)
+            For each block of the horizon, of its smooth columns, and of its seasonal ones where it has them.
+        """
+        pairs = zip(self.parts, state.blocks, strict=True)
+        return tuple(
+            block.group_shares(before.agreement.unsqueeze(1), before.size.unsqueeze(1), series)[:, 0]
+            for block, before in pairs
+        )
 
     def expand(self, added: tuple[Tensor, ...]) -> Tensor:
         """Coefficients (..., columns) of each block as the steps they stand for: (..., horizon)."""
@@ -501,11 +525,14 @@ class Block(nn.Module):
             last = sums[:, -1]
         return torch.cat(found, dim=1) if found else x.new_zeros(*x.shape, len(lives))
 
-    def _shares(self, agreement: Tensor, size: Tensor, series: Tensor) -> Tensor:
-        """The share in [0, 1] of each column that the gate lets through, (series, tokens, columns)."""
+    def group_shares(self, agreement: Tensor, size: Tensor, series: Tensor) -> Tensor:
+        """The share in [0, 1] of each group of columns that the gate lets through, (series, tokens, groups)."""
         prior = (PRIOR * self.energy[series])[:, None, :, None]
-        share = (agreement / (size + prior)).amin(-1).clamp(0, 1)
-        return share[..., self.group].float()
+        return (agreement / (size + prior)).amin(-1).clamp(0, 1)
+
+    def _shares(self, agreement: Tensor, size: Tensor, series: Tensor) -> Tensor:
+        """The share of each column, (series, tokens, columns)."""
+        return self.group_shares(agreement, size, series)[..., self.group].float()
 
 
 def _bounded(x: Tensor) -> Tensor:

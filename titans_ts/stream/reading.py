@@ -242,13 +242,20 @@ def advance(
     `keep` is given each part and what the memory adds to its forecasts.
     """
     ends = torch.from_numpy(data.starts + last).to(state.ends.device)
+    everyone, begun = np.arange(data.n_series), state
     for index, parts in groups:
         where = torch.from_numpy(index).to(state.ends.device)
-        part = state.take(where)
+        whole = np.array_equal(index, everyone)  # as in an update of all series: nothing is copied
+        part = state if whole else state.take(where)
         for reading in parts:
             begins = torch.from_numpy(data.starts[index] + reading.rows[:, 0] - 1).to(state.ends.device)
             part, added = memory.advance(StreamState(part.blocks, begins), reading.origins)
             if keep is not None:
                 keep(reading, added)
-        state = state.put(where, part)
+        if whole:
+            state = part
+        elif state is begun:
+            state = state.put(where, part)
+        else:
+            state.put_(where, part)
     return StreamState(state.blocks, ends)

@@ -13,7 +13,7 @@ import numpy as np
 from titans_ts.tables.series_data import SeriesData
 
 LEAST_ERRORS = 8  # of a series, before one can be called usual
-LARGEST = 5.0  # times the usual size, that an error counts as where the usual size is found
+LARGEST = 20.0  # times the usual size, that an error counts as where the usual size is found
 
 
 def surprises(errors: np.ndarray, data: SeriesData[np.ndarray], half_life: float) -> np.ndarray:
