@@ -17,8 +17,8 @@ from benchmark.stream_core import Core as Solved
 from benchmark.stream_data import Block, Clock, Stream, parts_of
 from titans_ts.model import SimbaForecaster
 from titans_ts.model.long_term import LongTermMemory
-from titans_ts.stream.fit import Stream as Reading
 from titans_ts.stream.fit import MARGIN, config_of
+from titans_ts.stream.fit import Stream as Reading
 from titans_ts.stream.reading import Core, OriginReader
 from titans_ts.training.relative import naive_errors, relative_error
 

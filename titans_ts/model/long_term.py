@@ -428,7 +428,8 @@ class Block(nn.Module):
         memory = MemoryState(
             weights=state.weights, momentum=state.momentum, chunk_start=state.chunk_start, offset=offset
         )
-        y, memory = self._scan(keys @ self.query_map, written @ self.key_map, residual, known, memory)
+        tokens = self._tokens(keys @ self.query_map, written @ self.key_map, residual, known)
+        y, memory = memory_scan(*tokens, self.weights, state=memory, return_state=True, **self._how)
         reads = _bounded(y.mean(2)[..., : self.basis.shape[1]])
 
         awaited_reads = torch.cat([state.reads, reads], dim=1)
@@ -448,8 +449,17 @@ class Block(nn.Module):
         )
         return after, added
 
-    def _scan(self, q: Tensor, k: Tensor, v: Tensor, known: Tensor, memory: MemoryState) -> tuple[Tensor, MemoryState]:
-        """Write what is `known` (series, tokens), read every token: (series, tokens, heads, head_dim)."""
+    @property
+    def _how(self) -> dict[str, Any]:
+        """How the memory is scanned."""
+        config = self.config
+        decay_to = "zero" if config.depth == 1 else "init"
+        return {"chunk_size": config.chunk_size, "decay_to": decay_to, "backend": self.backend}
+
+    def _tokens(
+        self, q: Tensor, k: Tensor, v: Tensor, known: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """q, k, v of each head and the gates alpha, eta, theta, by which what is `known` (series, tokens) is written."""
         config = self.config
         chunk_size, depth = config.chunk_size, config.depth
         eta = config.momentum ** (1 / chunk_size)
@@ -469,20 +479,8 @@ class Block(nn.Module):
             padded = nn.functional.pad(x, (0, self.head_dim - x.shape[-1]))
             return padded.unsqueeze(2).expand(-1, -1, n_heads, -1)
 
-        return memory_scan(
-            of_heads(q),
-            of_heads(k),
-            of_heads(v),
-            alpha,
-            torch.where(writes, eta, 0.0).to(theta.dtype),
-            theta,
-            self.weights,
-            chunk_size=chunk_size,
-            state=memory,
-            return_state=True,
-            decay_to="zero" if depth == 1 else "init",
-            backend=self.backend,
-        )
+        eta_of_tokens = torch.where(writes, eta, 0.0).to(theta.dtype)
+        return of_heads(q), of_heads(k), of_heads(v), alpha, eta_of_tokens, theta
 
     def added(self, state: BlockState, features: Tensor, series: Tensor) -> Tensor:
         """As `LongTermMemory.added`, of this block's steps."""
@@ -494,7 +492,8 @@ class Block(nn.Module):
             offset=0,
         )
         nothing = torch.zeros_like(queries)
-        y, _ = self._scan(queries @ self.query_map, nothing, nothing, nothing[..., 0] > 0, memory)
+        tokens = self._tokens(queries @ self.query_map, nothing, nothing, nothing[..., 0] > 0)
+        y = memory_scan(*tokens, self.weights, state=memory, **self._how)
         reads = _bounded(y.mean(2)[..., : self.basis.shape[1]])
         shares = self._shares(state.agreement.unsqueeze(1), state.size.unsqueeze(1), series)
         found: Tensor = ((reads * shares)[:, 0] * self.scale[series, None]) @ self.basis.T
