@@ -2,7 +2,7 @@
 
     python experiments/benchmark/stream.py S1 --datasets ETTh1 --columns i --horizons 96 --errors /tmp/stream
     python experiments/benchmark/stream.py S2 --datasets ETTm1 --horizons 24
-    python experiments/benchmark/stream.py S1 S2 --print
+    python experiments/benchmark/stream.py S1 S2 --summary
 
 At each origin the rows before it are seen and those from it on are forecast; every test window counts, and a forecast
 is final. With full delay a row learns only from windows whose rows to forecast have all come. State runs from train
@@ -32,7 +32,7 @@ from benchmark.bootstrap import paired_interval
 from benchmark.estimator import Fit
 from benchmark.stream_data import Stream, short_training
 from benchmark.stream_rows import FROZEN, ROWS, Errors, Subject, measure
-from benchmark.stream_tables import print_tables
+from benchmark.stream_tables import print_tables, summary
 from benchmark.table import LOOKBACKS, Variant
 from titans_ts.datasets import Dataset, load_dataset
 from titans_ts.datasets.registry import find_spec
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> None:
     """Measure the rows asked for, each in the CSV as soon as it is measured, and print the tables."""
     args = _arguments(argv)
     path = args.out / "stream.csv"
-    for table, name in product(args.tables, [] if args.print else args.datasets):
+    for table, name in product(args.tables, [] if args.print or args.summary else args.datasets):
         data = load_dataset(name, root=args.root)
         data = short_training(data) if table == "S2" else data
         columns = {SHORT: args.lookback} if table == "S2" else {c: LOOKBACKS[c] for c in args.columns}
@@ -76,7 +76,10 @@ def main(argv: list[str] | None = None) -> None:
                 record.append(path, COLUMNS, row)
     names = {find_spec(name).name for name in args.datasets}
     found = [row for row in record.read(path) if row["table"] in args.tables and row["dataset"] in names]
-    print_tables(found, args.channels)
+    if args.summary:
+        print(summary(found))
+    else:
+        print_tables(found, args.channels)
 
 
 def held(path: Path) -> set[tuple[str, ...]]:
@@ -138,6 +141,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--errors", type=Path, metavar="DIR", help="keep the errors at every origin here")
     parser.add_argument("--channels", action="store_true", help="print each channel's skill against the frozen core")
     parser.add_argument("--print", action="store_true", help="measure nothing; print what the CSV holds")
+    parser.add_argument("--summary", action="store_true", help="measure nothing; print the tables in Markdown")
     parser.add_argument("--root", type=Path, help="folder of the data files")
     parser.add_argument("--out", type=Path, default=record.RESULTS, help="folder of the CSV; default: %(default)s")
     return parser.parse_args(argv)

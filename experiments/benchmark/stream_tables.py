@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmark.stream_rows import FROZEN
+from benchmark.stream_rows import FROZEN, ROWS
 
 Record = dict[str, str]  # a row of the CSV
 
@@ -85,3 +85,28 @@ def _print_means(found: list[Record]) -> None:
             errors = [float(row["mse"]) for row in records if row["row"] == name and row["horizon"] in horizons]
             if len(errors) == len(horizons):
                 print(f"{name:<36}{sum(errors) / len(errors):>8.4f}{100 * (sum(errors) / of_frozen - 1):>+8.1f} %")
+
+
+def summary(found: list[Record]) -> str:
+    """The tables in Markdown: of S1 means over the horizons, of S2 each horizon; "–" where a row was not measured."""
+    parts = []
+    for table, column in dict.fromkeys((row["table"], row["column"]) for row in found):
+        records = [row for row in found if (row["table"], row["column"]) == (table, column)]
+        cells = dict.fromkeys((row["dataset"], row["horizon"]) for row in records)
+        errors = {(row["row"], row["dataset"], row["horizon"]): float(row["mse"]) for row in records}
+        heads: dict[str, list[tuple[str, str]]] = {}
+        for dataset, horizon in cells:
+            head = dataset if table == "S1" else f"{dataset} {horizon}"
+            heads.setdefault(head, []).append((dataset, horizon))
+        lines = [f"| Table {table}, column {column} | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+        for name in sorted(dict.fromkeys(row["row"] for row in records), key=list(ROWS).index):
+            entries = [_entry([errors.get((name, *cell)) for cell in part]) for part in heads.values()]
+            lines.append(f"| {name} | " + " | ".join(entries) + " |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _entry(errors: list[float | None]) -> str:
+    """The mean of errors as a table has it, if all were measured."""
+    measured = [error for error in errors if error is not None]
+    return f"{sum(measured) / len(measured):.4f}".lstrip("0") if len(measured) == len(errors) else "–"

@@ -459,7 +459,7 @@ class Block(nn.Module):
     def _tokens(
         self, q: Tensor, k: Tensor, v: Tensor, known: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """q, k, v of each head, and the gates alpha, eta, theta by which what is `known` (series, tokens) is written."""
+        """q, k, v of each head, and gates alpha, eta, theta that write what is `known` (series, tokens)."""
         config = self.config
         chunk_size, depth = config.chunk_size, config.depth
         eta = config.momentum ** (1 / chunk_size)
