@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test check bench tables competitions
+.PHONY: help demo test check bench tables streams competitions
 
 TABLES := etth1 etth2 ettm1 ettm2 weather
 
@@ -26,6 +26,7 @@ bench: $(BENCH) ## time and memory on this machine, beside other packages
 	$(BIN)/python experiments/speed/efficiency.py --cpu
 	$(BIN)/python experiments/speed/frames_bench.py
 	$(BIN)/python experiments/speed/default_fit.py
+	$(BIN)/python experiments/speed/update.py
 
 tables: $(READY) ## measure the rows that the benchmark's CSVs lack (hours), and print its tables
 	for name in $(TABLES); do \
@@ -33,6 +34,10 @@ tables: $(READY) ## measure the rows that the benchmark's CSVs lack (hours), and
 	done
 	$(BIN)/python experiments/benchmark/tables.py $(TABLES)
 	$(BIN)/python experiments/benchmark/tables.py $(TABLES) --summary
+
+streams: $(READY) ## measure the rows of streams that their CSV lacks (hours), and print their tables
+	$(BIN)/python experiments/benchmark/stream.py S1 S2
+	$(BIN)/python experiments/benchmark/stream.py S1 S2 --summary
 
 competitions: $(BENCH) ## measure the rows of the M3 and M4 competitions that their CSV lacks, and print their tables
 	$(BIN)/python experiments/benchmark/competitions.py

@@ -90,9 +90,9 @@ def _print_means(found: list[Record]) -> None:
 def summary(found: list[Record]) -> str:
     """The tables in Markdown: of S1 means over the horizons, of S2 each horizon; "–" where a row was not measured."""
     parts = []
-    for table, column in dict.fromkeys((row["table"], row["column"]) for row in found):
+    for table, column in sorted({(row["table"], row["column"]) for row in found}):
         records = [row for row in found if (row["table"], row["column"]) == (table, column)]
-        cells = dict.fromkeys((row["dataset"], row["horizon"]) for row in records)
+        cells = sorted({(row["dataset"], row["horizon"]) for row in records}, key=lambda c: (c[0].lower(), int(c[1])))
         errors = {(row["row"], row["dataset"], row["horizon"]): float(row["mse"]) for row in records}
         heads: dict[str, list[tuple[str, str]]] = {}
         for dataset, horizon in cells:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmark.stream_tables import channel_skill, print_tables
+import record as record_of_rows
+from benchmark.stream_tables import channel_skill, print_tables, summary
+
+RESULTS = (record_of_rows.RESULTS.parent / "RESULTS.md").read_text()
 
 
 def record(row: str, mse: float, horizon: str = "24", channels: str = "1.0 2.0", table: str = "S2") -> dict[str, str]:
@@ -47,3 +50,24 @@ def test_skill_is_by_channel(capsys: pytest.CaptureFixture[str]) -> None:
     assert channel_skill(found[1], found[1:]) is None
     print_tables(found, channels=True)
     assert "skill by channel: +0.500 -0.500" in capsys.readouterr().out
+
+
+def test_a_summary_has_means_of_s1_and_each_horizon_of_s2() -> None:
+    frozen, memory = "frozen on train", "long-term memory"
+    first = [record(frozen, 0.25, "96", table="S1"), record(frozen, 0.35, "192", table="S1")]
+    found = [record(memory, 1.5), record(frozen, 2.0), record(memory, 0.2, "96", table="S1"), *first]
+    assert summary(found).split("\n") == [
+        "| Table S1, column S1 | ETTm1 |",
+        "|---|---|",
+        "| frozen on train | .3000 |",
+        "| long-term memory | – |",
+        "",
+        "| Table S2, column S2 | ETTm1 24 |",
+        "|---|---|",
+        "| frozen on train | 2.0000 |",
+        "| long-term memory | 1.5000 |",
+    ]
+
+
+def test_the_page_of_results_has_the_summary() -> None:
+    assert summary(record_of_rows.read(record_of_rows.RESULTS / "stream.csv")) in RESULTS
