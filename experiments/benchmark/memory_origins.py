@@ -55,7 +55,7 @@ class Subject:
         self.name, self.column, self.split = data.name, column, data.split
         fit = Fit(Variant.of_mixer("memory"), horizon, LOOKBACKS[column], 0, [column], True, "cpu", 0)
         fitted, _ = fit.fitted(data, max_epochs=0)
-        self.network = fitted.network
+        self.fitted, self.network = fitted, fitted.network
         panel = read_table(regular_frame(data), calendar=fitted.panel.calendar)
         self.series = on_device(fitted.scaler.transform_panel(panel), torch.device("cpu"))
         self.ratio = torch.from_numpy((fitted.scaler.scale / data.scaler.scale_) ** 2)

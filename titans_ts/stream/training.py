@@ -62,6 +62,10 @@ class MemoryTraining:
         for name in ("gates_rate", "maps_rate", "weights_rate"):
             if not (0 <= getattr(self, name) < math.inf):
                 raise ValueError(f"`{name}` must be a number of 0 or more, got {getattr(self, name)}.")
+        if not (self.gates_rate or self.maps_rate or self.weights_rate):
+            raise ValueError("`gates_rate`, `maps_rate` and `weights_rate` must not all be 0.")
+        if not self.most_norm > 0:
+            raise ValueError(f"`most_norm` must be positive, got {self.most_norm}.")
 
 
 def trained(
@@ -115,7 +119,7 @@ def trained(
         error = _error(learner, stream, middle, last, naive)
         errors[TRAINED] = min(error, errors[TRAINED])
         if error < least:
-            chosen, least = copy.deepcopy(learner), error
+            chosen, least = copy.deepcopy(learner).requires_grad_(), error
     return chosen, Choice("memory", CONSTANTS if chosen is memory else TRAINED, errors)
 
 
