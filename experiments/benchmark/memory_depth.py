@@ -131,7 +131,7 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
         column[1].set_xscale("log")
         for each in column:
             each.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].legend(frameon=False)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=92, pil_kwargs={"optimize": True})
     plt.close(figure)
 
