@@ -10,6 +10,7 @@
     lengths   ten lengths are one compilation
     far       offsets past 2^31 elements
     scaling   tokens a second from 4k to 256k steps
+    origins   tokens a second of the long-term memory's shapes, to 50k steps
     epoch     one epoch of ETTm1 by backend, with and without the CUDA graph
 
 Every row is in the CSV as soon as it is measured. A section that runs out of its seconds leaves its other rows out and
@@ -46,6 +47,7 @@ SECTIONS: Sections = dict(
     speed=(speed.speed, 90),
     memory=(speed.memory, 20),
     scaling=(speed.scaling, 20),
+    origins=(speed.origins, 20),
     epoch=(speed.epoch, 30),
     grid=(exact.grid, 10),
     far=(exact.far, 15),

@@ -1,4 +1,4 @@
-"""The GPU measurements: speed and memory beside other packages, by length, and an epoch of training."""
+"""The GPU measurements: speed and memory beside other packages, by length, over origins, and of an epoch."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ from titans_ts.windows.windows import Windows, on_device
 
 ROUNDS = 3  # in which what is compared takes turns
 LENGTHS = (4096, 16_384, 65_536, 262_144)
+ORIGINS, ORIGIN_BATCHES = (1000, 5000, 20_000, 50_000), (7, 21)
 LENGTH_TARGET, MEMORY_TARGET, LAYER_TARGET = 0.85, 4.0, 20.0
 LOOKBACK, HORIZON, DAY = 512, 96, 96
 ETTM1 = dict(rows=69_680, channels=7, train=34_560, end=46_080)
@@ -339,6 +340,33 @@ def _length(setup: Setup, name: str, problem: Problem, backward: bool, first: li
     return [Row(name, rate, "M tokens/s", target, met, ratio)]
 
 
+def origins(setup: Setup) -> Iterator[Case]:
+    """The long-term memory's own shapes: few series, six heads, as many tokens as a series has origins."""
+    for depth, problems in ((depth, origin_problems(setup, depth)) for depth in (1, 2)):
+        for problem in problems:
+            kind = "linear" if depth == 1 else "deep"
+            name = f"origins, {problem.batch} series, {kind}, {problem.steps} steps, forward"
+            yield Case(name, partial(where_it_fits, name, partial(_origins_timed, setup, name, problem)))
+
+
+def origin_problems(setup: Setup, depth: int) -> list[Problem]:
+    """By batch and length; chunks are a quarter of a day of 15 minutes."""
+    batches, lengths = ((2,), (70,)) if setup.smoke else (ORIGIN_BATCHES, ORIGINS)
+    width = dict(heads=2, head_dim=16, chunk_size=16) if setup.smoke else dict(heads=6, head_dim=32, chunk_size=24)
+    return [
+        Problem(batch=batch, steps=steps, **width, depth=depth, dtype=torch.float32, decay_to=DECAYS[depth])
+        for batch, steps in product(batches, lengths)
+    ]
+
+
+def _origins_timed(setup: Setup, name: str, problem: Problem) -> list[Row]:
+    run = our_pass(setup, problem, make(problem, setup.device, extremes=False), backward=False)
+    run()
+    seconds = 1e-3 * milliseconds(setup, run)
+    note = f"{1e3 * seconds * 1000 / problem.steps:.3f} ms for 1,000 origins of each series"
+    return [Row(name, problem.tokens / seconds / 1e6, "M tokens/s", note=note)]
+
+
 def epoch(setup: Setup) -> Iterator[Case]:
     """Seconds of one epoch on ETTm1 by backend, with the training step in a CUDA graph and without."""
     yield Case("epoch", partial(_epoch, setup))
@@ -402,6 +430,7 @@ def compilations(setup: Setup) -> Iterator[Problem]:
     for depth in (2, 1):  # few heads, whose forward is split
         size: dict[str, Any] = dict(batch=1, heads=8, steps=LENGTHS[0], head_dim=64, chunk_size=64)
         yield Problem(**size, depth=depth, dtype=setup.half, decay_to=DECAYS[depth])
+        yield from (problem for problem in origin_problems(setup, depth) if problem.steps == ORIGINS[0])
     size = dict(batch=256, heads=4, steps=68, head_dim=32, chunk_size=16)  # the default network's, of `LOOKBACK` steps
     yield Problem(**size, depth=2, dtype=torch.float32, decay_to=DECAYS[2])
 

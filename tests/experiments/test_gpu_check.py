@@ -262,12 +262,21 @@ def test_the_checks_hold_for_the_plain_memory(tmp_path: Path) -> None:
 
 
 def test_the_measurements_run_and_say_what_is_absent(tmp_path: Path) -> None:
-    status, rows = run_main(tmp_path, "--only", "speed,memory,scaling,epoch", "--data", str(tmp_path))
+    status, rows = run_main(tmp_path, "--only", "speed,memory,scaling,origins,epoch", "--data", str(tmp_path))
     assert status == 0
     units = {"M tokens/s", "TFLOP/s", "TB/s", "s"}
     assert all(float(row["value"]) > 0 for row in rows if row["unit"] in units)
     assert sum(row["note"].startswith("absent: ModuleNotFoundError") for row in rows) == 16
+    assert [row["name"].split(", ")[2] for row in rows if row["section"] == "origins"] == ["linear", "deep"]
     assert "generated rows of its shape" in rows[-1]["note"]
+
+
+def test_the_long_term_memory_is_timed_at_the_lengths_of_its_histories() -> None:
+    setup = Setup(device=torch.device("cuda"))
+    problems = [problem for depth in (1, 2) for problem in speed.origin_problems(setup, depth)]
+    assert {(p.batch, p.steps) for p in problems} == {(b, n) for b in (7, 21) for n in (1000, 5000, 20_000, 50_000)}
+    assert {(p.heads, p.head_dim, p.chunk_size, p.dtype) for p in problems} == {(6, 32, 24, torch.float32)}
+    assert {(p.depth, p.decay_to) for p in problems} == {(1, "zero"), (2, "init")}
 
 
 def test_the_exact_vectors_hold_for_the_plain_memory(oracle_folder: Path) -> None:

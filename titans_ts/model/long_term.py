@@ -193,9 +193,13 @@ class StreamState:
             blocks.append(BlockState(**fields))
         return cls(tuple(blocks), tensors["ends"])
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> StreamState:
+        """`function` of all that is held."""
+        return StreamState(tuple(_joined(function, block) for block in self.blocks), function(self.ends))
+
     def to(self, device: torch.device) -> StreamState:
         """The same on another device."""
-        return StreamState(tuple(_joined(lambda x: x.to(device), block) for block in self.blocks), self.ends.to(device))
+        return self.map(lambda x: x.to(device))
 
 
 def _joined(function: Callable[..., Tensor], *blocks: BlockState) -> BlockState:

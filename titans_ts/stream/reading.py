@@ -23,6 +23,7 @@ from titans_ts.windows.cross_series import CrossSeriesFeatures
 from titans_ts.windows.windows import Windows, clock_shifts
 
 MOST_TOKENS = 2**15  # origins read at a time, of all series together
+LEAST_ORIGINS = 256  # of each of long series that are read together; few at a time make it slow
 MOST_ORIGINS = 1_000_000  # read of series that are new to the memory, of all together
 
 
@@ -214,7 +215,7 @@ def read_parts(reader: OriginReader, first: np.ndarray, last: np.ndarray, fresh:
         index = np.flatnonzero((key == value) & (count > 0))
         index = index[np.argsort(-count[index], kind="stable")]
         while len(index):
-            group = index[: max(1, MOST_TOKENS // int(count[index[0]]))]
+            group = index[: max(1, MOST_TOKENS // min(int(count[index[0]]), LEAST_ORIGINS))]
             yield group, _parts_of(reader, group, first[group], last[group])
             index = index[len(group) :]
 
