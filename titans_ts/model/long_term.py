@@ -75,7 +75,7 @@ class LongTermConfig:
     block_ends: tuple[int, ...] = ()
     depth: int = 1
     rates: tuple[float, ...] = (0.08, 0.24, 0.8)
-    forgetting: tuple[float, ...] = (0.0024, 0.024)
+    forgetting: tuple[float, ...] = (0.0012,)
     momentum: float = 0.9
     half_lives: tuple[float, ...] = (30.0, 90.0)
 
