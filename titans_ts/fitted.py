@@ -15,8 +15,9 @@ from .bounds import Bounds
 from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
 from .model import Batch, ModelConfig, SimbaForecaster
-from .model.long_term import LongTermConfig, LongTermMemory, StreamState
-from .model.origins import origin_features
+from .model.long_term import LongTermMemory
+from .model.origins import origin_features, season_of
+from .model.stream_state import StreamState
 from .predict import Correction, Seen, recent_rows, recursive_forecast
 from .progress import Progress
 from .statistical.adjusted import Earlier
@@ -346,7 +347,7 @@ class FittedModel:
         follows = panel.data.starts == self.panel.data.ends[series]
         if panel.layout.kind == "array":  # which has no times
             follows[:] = False
-        season = LongTermConfig(lookback=1, horizon=1, n_series=1, cycle=self.network.config.cycle).season
+        season = season_of(self.network.config.cycle)
         for fresh, index in ((True, np.flatnonzero(~follows)), (False, np.flatnonzero(follows))):
             if not len(index):
                 continue

@@ -36,7 +36,8 @@ from .combination import Combination
 from .devices import isolated, seeded
 from .fitted import FittedModel
 from .model import ModelConfig, SimbaForecaster
-from .model.long_term import LongTermConfig, LongTermMemory, StreamState
+from .model.long_term import LongTermConfig, LongTermMemory
+from .model.stream_state import StreamState
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
 from .statistical.model import StatisticalModel
 from .stream.reading import LongTerm
@@ -182,9 +183,10 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     network.load_state_dict(_part(tensors, NETWORK))
     long_term = None
     if found := description.get("long_term"):
-        memory = LongTermMemory(LongTermConfig(**unpack_all(found)))
+        memory = LongTermMemory(_long_term_config(unpack_all(found), config))
         memory.load_state_dict(_part(tensors, MEMORY))
-        long_term = LongTerm(memory, StreamState.of_tensors(_part(tensors, HELD), memory.config))
+        begun = memory.begin(config.n_series, torch.zeros(config.n_series, dtype=torch.int64))
+        long_term = LongTerm(memory, StreamState.of_tensors(_part(tensors, HELD), begun))
     arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith((NETWORK, MEMORY, HELD))}
     calendar, layout = Calendar(**unpack_all(description["calendar"])), Layout(**unpack_all(description["layout"]))
     if description["carries_freq"] and layout.index is not None:
@@ -203,6 +205,14 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
         model = StatisticalModel.of_arrays(unpack(found["periods"]), statistical)
         combination = Combination(model, np.array(found["weights"]), arrays["positive"])
     return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination, long_term)
+
+
+def _long_term_config(found: dict[str, Any], config: ModelConfig) -> LongTermConfig:
+    """The configuration of a long-term memory, which is that of the network where they share it."""
+    for name in ("lookback", "horizon", "n_series", "cycle"):
+        if found[name] != getattr(config, name):
+            raise ValueError(f"`long_term` must have the network's {name}, {getattr(config, name)}, got {found[name]}.")
+    return LongTermConfig(**found)
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

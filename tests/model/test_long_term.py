@@ -13,18 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from titans_ts.model.long_term import (
-    LARGEST,
-    LONGEST_KEY,
-    PRIOR,
-    WILD,
-    Block,
-    LongTermConfig,
-    LongTermMemory,
-    Origins,
-    StreamState,
-)
+from titans_ts.model.long_term import LARGEST, LONGEST_KEY, PRIOR, WILD, Block, LongTermConfig, LongTermMemory
 from titans_ts.model.origins import n_features
+from titans_ts.model.stream_state import Origins, StreamState
 
 ROUNDING = dict(rtol=1e-4, atol=1e-4)  # float32 over some hundred tokens, against float64
 
@@ -323,7 +314,7 @@ def test_what_is_held_goes_by_name_and_back() -> None:
     memory = memory_of(config_with(depth=2, block_ends=(2, 6)))
     state, _ = read(memory, made(memory.config, 30)[0])
     tensors = state.tensors()
-    again = StreamState.of_tensors(tensors, memory.config)
+    again = StreamState.of_tensors(tensors, state)
     assert again.tensors().keys() == tensors.keys()
     assert len(tensors) == 1 + 2 * (3 * 2 + 6)
     for name, tensor in again.to(torch.device("cpu")).tensors().items():

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from titans_ts.fitted import FittedModel
-from titans_ts.model.long_term import LongTermMemory, StreamState
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.stream_state import StreamState
 from titans_ts.stream import reading
 from titans_ts.stream.fit import config_of
 from titans_ts.stream.reading import Core, OriginReader, Reading, advance, first_rows, read_parts

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from titans_ts.model.long_term import Origins
+from titans_ts.model.stream_state import Origins
 from titans_ts.stream import reading
 from titans_ts.stream.reading import OriginReader, Reading, read_parts
 

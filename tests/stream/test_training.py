@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory, Origins
+from titans_ts.model.long_term import LongTermConfig, LongTermMemory
 from titans_ts.model.origins import n_features
+from titans_ts.model.stream_state import Origins
 from titans_ts.stream.fit import Stream
 from titans_ts.stream.reading import OriginReader, Reading
 from titans_ts.stream.training import CONSTANTS, TRAINED, MemoryTraining, _losses, _segments, trained

@@ -21,6 +21,11 @@ READ_AHEAD = 12  # coefficients of the core's forecast among the features
 SHORTEST = 1e-6  # of a column's length, what the columns before it must leave for it to count
 
 
+def season_of(cycle: int) -> int:
+    """Steps that stand for a season: its period, or those of a day of hours where there is none."""
+    return cycle if cycle > 1 else DAY
+
+
 def horizon_basis(steps: int, cycle: int) -> tuple[Tensor, Tensor]:
     """An orthonormal basis of the smooth and the seasonal sequences of so many steps, and which columns are seasonal.
 

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from titans_ts.model import Batch, SimbaForecaster
-from titans_ts.model.long_term import LongTermMemory, Origins, StreamState
+from titans_ts.model.long_term import LongTermMemory
 from titans_ts.model.origins import origin_features
+from titans_ts.model.stream_state import Origins, StreamState
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.evaluate import EVALUATION_BATCH
 from titans_ts.windows.cross_series import CrossSeriesFeatures

@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from titans_ts.model.long_term import LongTermMemory, StreamState
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.stream_state import StreamState
 from titans_ts.training.choices import Choice
 from titans_ts.training.relative import SMALLEST, relative_error
 

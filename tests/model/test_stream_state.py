@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory, StreamState
+from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.model.stream_state import StreamState
 
 CONFIG = LongTermConfig(lookback=12, horizon=6, n_series=4, cycle=6)
 
@@ -12,7 +14,7 @@ CONFIG = LongTermConfig(lookback=12, horizon=6, n_series=4, cycle=6)
 def filled(memory: LongTermMemory, value: float) -> StreamState:
     state = memory.begin(4, torch.arange(4))
     named = {name: torch.full_like(x, value) for name, x in state.tensors().items()}
-    return StreamState.of_tensors(named, memory.config)
+    return StreamState.of_tensors(named, state)
 
 
 def test_a_state_put_back_is_a_copy_and_in_place_the_same() -> None:
@@ -50,3 +52,15 @@ def test_a_memory_that_has_read_nothing_lets_nothing_through() -> None:
     memory = LongTermMemory(CONFIG)
     (shares,) = memory.shares(memory.begin(4, torch.arange(4)), torch.arange(4))
     assert (shares == 0).all()
+
+
+def test_tensors_of_another_memory_are_refused_by_name() -> None:
+    memory = LongTermMemory(CONFIG)
+    state = memory.begin(4, torch.arange(4))
+    tensors = state.tensors()
+    for change in ({"0.keys.0": tensors["0.keys.0"][:, 1:]}, {"0.keys.0": tensors["0.keys.0"].double()}):
+        with pytest.raises(ValueError, match=r"`0.keys.0` must have shape \(4, 6, 24\) of torch.float32, got \(4, "):
+            StreamState.of_tensors(tensors | change, state)
+    del tensors["ends"]
+    with pytest.raises(ValueError, match=r"`ends` must have shape \(4,\) of torch.int64, got none"):
+        StreamState.of_tensors(tensors, state)
