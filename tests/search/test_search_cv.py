@@ -106,6 +106,7 @@ def test_the_default_space_is_of_parameters_that_go_together() -> None:
     [
         (dict(estimator="titans"), TypeError, "`estimator` must be a TitansForecaster, got str"),
         (dict(space={"d_modle": IntDistribution(1, 2)}), ValueError, "names 'd_modle', which is no parameter"),
+        (dict(space={"context": IntDistribution(1, 2)}), ValueError, "must not name 'context': a trial's score is of"),
         (dict(space={"dropout": [0.1, 0.2]}), TypeError, r"a list of choices is CategoricalDistribution"),
         (dict(space={}), TypeError, "`space` must be a dict"),
         (dict(n_trials=0), ValueError, "`n_trials` must be an integer >= 1, got 0"),

@@ -45,6 +45,8 @@ Callback = Callable[[Study, FrozenTrial], None]
 STUDY = "titans_ts"
 REASONS = 5  # listed where no trial completed
 
+NOT_SEARCHED = ("combine", "context")  # which every trial leaves out
+
 
 def default_space() -> dict[str, BaseDistribution]:
     """The space where `space` is None: the size of the network, its memory, and how it is trained."""
@@ -258,6 +260,11 @@ class TitansSearchCV(BaseEstimator):
         for name, distribution in self.space.items():
             if name not in known:
                 raise ValueError(f"`space` names {name!r}, which is no parameter of {type(self.estimator).__name__}.")
+            if name in NOT_SEARCHED:
+                raise ValueError(
+                    f"`space` must not name {name!r}: a trial's score is of the network alone. Set it of `estimator`; "
+                    "`fit` chooses from validation rows what it leaves open."
+                )
             if not isinstance(distribution, BaseDistribution):
                 raise TypeError(
                     f"`space[{name!r}]` must be one of optuna.distributions, got {distribution!r}; a list of choices "
