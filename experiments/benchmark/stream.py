@@ -30,7 +30,7 @@ import record
 from benchmark import rows
 from benchmark.bootstrap import paired_interval
 from benchmark.estimator import Fit
-from benchmark.stream_data import Stream, short_training
+from benchmark.stream_data import Stream, short_training, split_of, steps_per_day
 from benchmark.stream_rows import FROZEN, ROWS, Errors, Subject, measure
 from benchmark.stream_tables import print_tables, summary
 from benchmark.table import LOOKBACKS, Variant
@@ -65,8 +65,10 @@ class Cell(NamedTuple):
 def main(argv: list[str] | None = None) -> None:
     """Measure the rows asked for, each in the CSV as soon as it is measured, and print the tables."""
     args = _arguments(argv)
+    if args.against and args.errors is None:
+        raise SystemExit("`--against` compares errors at every origin: name their folder by `--errors`.")
     path = args.out / "stream.csv"
-    for table, name in product(args.tables, [] if args.print or args.summary else args.datasets):
+    for table, name in product(args.tables, [] if args.print or args.summary or args.against else args.datasets):
         data = load_dataset(name, root=args.root)
         data = short_training(data) if table == "S2" else data
         columns = {SHORT: args.lookback} if table == "S2" else {c: LOOKBACKS[c] for c in args.columns}
@@ -76,10 +78,38 @@ def main(argv: list[str] | None = None) -> None:
                 record.append(path, COLUMNS, row)
     names = {find_spec(name).name for name in args.datasets}
     found = [row for row in record.read(path) if row["table"] in args.tables and row["dataset"] in names]
-    if args.summary:
+    if args.against:
+        if args.errors is None:
+            raise SystemExit(
+                "`--against` compares errors at every origin: name the folder that holds them by `--errors`."
+            )
+        print("\n".join(differences(found, args.errors, args.against)))
+    elif args.summary:
         print(summary(found))
     else:
         print_tables(found, args.channels)
+
+
+def differences(found: list[dict[str, str]], folder: Path, other: str) -> Iterator[str]:
+    """A line for each row whose errors a folder holds: its MSE less that of row `other`, with a 95 % interval."""
+    for row in found:
+        cell = Cell(row["table"], row["dataset"], row["column"], int(row["lookback"]), int(row["horizon"]))
+        paths = [_errors_of(folder, cell, name) for name in (row["row"], other)]
+        if row["row"] == other or not all(path.exists() for path in paths):
+            continue
+        mine, others = (Errors.load(path) for path in paths)
+        spec = find_spec(cell.dataset)
+        ends = split_of(cell.table, spec)
+        test = range(ends[1], ends[2] - cell.horizon + 1)
+        a, b = (errors.at(test).squared for errors in (mine, others))
+        interval = paired_interval(a, b, day=steps_per_day(spec.freq), horizon=cell.horizon)
+        share = 100 * interval.mean / b.mean(dtype=np.float64)
+        between = f"[{interval.low:+.4f}, {interval.high:+.4f}]"
+        yield f"{cell.label}: {row['row']} {interval.mean:+.4f} {between} ({share:+.1f} %)"
+
+
+def _errors_of(folder: Path, cell: Cell, name: str) -> Path:
+    return folder / cell.label / f"{name.replace(' ', '_')}.npz"
 
 
 def held(path: Path) -> set[tuple[str, ...]]:
@@ -108,7 +138,7 @@ def measured_rows(
         test, validation = errors.at(stream.test), errors.at(stream.validation)
         of_frozen = test if of_frozen is None else of_frozen
         if folder is not None:
-            errors.save(folder / cell.label / f"{name.replace(' ', '_')}.npz")
+            errors.save(_errors_of(folder, cell, name))
         if name not in missing:
             continue
         interval = paired_interval(test.squared, of_frozen.squared, day=stream.day, horizon=cell.horizon)
@@ -142,6 +172,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--channels", action="store_true", help="print each channel's skill against the frozen core")
     parser.add_argument("--print", action="store_true", help="measure nothing; print what the CSV holds")
     parser.add_argument("--summary", action="store_true", help="measure nothing; print the tables in Markdown")
+    parser.add_argument("--against", choices=list(ROWS), metavar="ROW", help="print differences to it, of kept errors")
     parser.add_argument("--root", type=Path, help="folder of the data files")
     parser.add_argument("--out", type=Path, default=record.RESULTS, help="folder of the CSV; default: %(default)s")
     return parser.parse_args(argv)

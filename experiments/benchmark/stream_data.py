@@ -22,6 +22,7 @@ from torch import Tensor
 
 from benchmark.estimator import regular_frame
 from titans_ts.datasets import Dataset, Split
+from titans_ts.datasets.registry import DatasetSpec, find_spec
 from titans_ts.fitted import FittedModel
 from titans_ts.tables.read import read_table
 from titans_ts.tables.series_data import SeriesData
@@ -149,16 +150,22 @@ def steps_per_day(freq: str) -> int:
     return max(1, round(pd.Timedelta("1D") / (second - first)))
 
 
-def short_training(data: Dataset) -> Dataset:
-    """The data set split as in table S2: little to train on, and a long test.
+def split_of(table: str, spec: DatasetSpec) -> tuple[int, int, int]:
+    """The rows at which train, validation and test end in a table.
 
-    ETT has 4 months of 30 days for training, one for validation and 15 for test; others have 20, 5 and 75 % of all
-    rows.
+    That of table S1 is the benchmark's. In S2 ETT has 4 months of 30 days for training, one for validation and 15 for
+    test; others have 20, 5 and 75 % of all rows.
     """
-    if data.name.startswith("ETT"):
-        ends = [hours * (steps_per_day(data.freq) // 24) for hours in ETT_HOURS]
-    else:
-        rows = len(data.frame)
-        ends = [int(0.2 * rows), int(0.25 * rows), rows]
+    if table == "S1":
+        return spec.split
+    if spec.name.startswith("ETT"):
+        first, second, third = (hours * (steps_per_day(spec.freq) // 24) for hours in ETT_HOURS)
+        return first, second, third
+    return int(0.2 * spec.rows), int(0.25 * spec.rows), spec.rows
+
+
+def short_training(data: Dataset) -> Dataset:
+    """The data set split as in table S2: little to train on, and a long test."""
+    ends = split_of("S2", replace(find_spec(data.name), rows=len(data.frame)))
     split = Split(range(ends[0]), range(ends[0], ends[1]), range(ends[1], ends[2]))
     return replace(data, split=split, scaler=StandardScaler().fit(data.frame.iloc[split.train]))

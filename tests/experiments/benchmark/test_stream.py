@@ -13,6 +13,7 @@ from benchmark.estimator import Fit, errors
 from benchmark.stream_rows import FROZEN, ROWS, Errors
 from benchmark.table import Variant
 from titans_ts.datasets import Dataset
+from titans_ts.datasets.registry import find_spec
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -82,3 +83,27 @@ def test_printing_measures_nothing(call: list[str], tmp_path: Path, capsys: pyte
     stream.main([*call, "--print"])
     assert (tmp_path / "stream.csv").read_text() == before
     assert "frozen on train" in capsys.readouterr().out
+
+
+def test_rows_are_compared_by_the_errors_that_were_kept(tmp_path: Path) -> None:
+    spec = find_spec("ETTh1")
+    first, last = spec.split[1], spec.split[2] - 96 + 1
+    rng = np.random.default_rng(0)
+    base = rng.uniform(1, 2, (last - first + 100, 2)).astype(np.float32)  # 100 origins of validation among them
+    noise = rng.normal(0, 0.01, base.shape).astype(np.float32)
+    for name, errors_ in (("refitted_every_day", base), ("long-term_memory", base - 0.15 + noise)):
+        Errors(first - 100, errors_, errors_).save(tmp_path / "S1_ETTh1_i_96_96" / f"{name}.npz")
+    cell = dict(table="S1", dataset="ETTh1", column="i", lookback="96", horizon="96")
+    names = "refitted every day", "long-term memory", "last value"  # of which the last has no errors there
+    found = [{**cell, "row": name} for name in names]
+    (line,) = stream.differences(found, tmp_path, "refitted every day")
+    words = line.split()
+    assert words[:3] == ["S1_ETTh1_i_96_96:", "long-term", "memory"]
+    assert float(words[3]) == pytest.approx(-0.15, abs=0.001)
+    assert float(words[4].strip("[,")) < -0.15 < float(words[5].strip("]"))
+    assert words[6:] == ["(-10.0", "%)"]
+
+
+def test_a_comparison_asks_for_the_errors(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="name their folder by `--errors`"):
+        stream.main(["S1", "--against", "refitted every day", "--out", str(tmp_path)])
