@@ -326,8 +326,10 @@ class TitansForecaster(BaseEstimator):
             Forecast from the end of these rows instead: later or other rows of the series fitted, of some of them, or
             of others. Rows short of a lookback are padded. A series that was not fitted is scaled by the rows given
             here, all of them, and minus their seasonal profile once they cover one. Where forecasts are combined, a
-            series fitted has the season of the rows fitted, if these are more. An array has no times: its first
-            row counts as the first step, as in `fit`, which matters to a model with a cycle.
+            series fitted has the season of the rows fitted, if these are more. A long-term memory goes on from the end
+            of the rows fitted where those given reach it and beyond; of others it reads all rows given, with nothing
+            held at first. An array has no times: its first row counts as the first step, as in `fit`, which matters to
+            a model with a cycle.
 
         Returns
         -------
@@ -522,7 +524,8 @@ class TitansForecaster(BaseEstimator):
 
         A model saved there before is replaced in one step: where saving fails or is killed at any moment, the model
         before it stays whole. Of the data, only what a forecast reads is kept: the last lookback of each series, with
-        `linear_path="across"` what others did at those times, and where forecasts are combined the last 2,000 rows.
+        `linear_path="across"` what others did at those times, and where forecasts are combined the last 2,000 rows;
+        beside them what a long-term memory holds of each series.
 
         Parameters
         ----------
