@@ -101,7 +101,8 @@ class TitansForecaster(BaseEstimator):
     context : {"auto", "window", "stream"}
         What the network's forecast knows of. "window": the last lookback. "stream": all rows since the first, by a
         long-term memory that goes on learning, from every row that `update` brings, what the window's forecast leaves;
-        see `titans_ts.model.long_term`. "auto" reads that memory only where it lowers the error on validation rows.
+        see `titans_ts.model.long_term`. "auto" reads that memory only where it lowers the error on validation rows, and
+        tries it only where what it holds, 40 to 260 KiB a series, is at most 256 MiB of all.
     loss : {"mse", "mae", "huber"}
         The training loss, of the scaled values.
     learning_rate : float

@@ -9,6 +9,7 @@ import torch
 
 from titans_ts.fitted import FittedModel
 from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.stream import fit as fit_module
 from titans_ts.stream.fit import LEAST_HORIZONS, STREAM, WINDOW, Stream, config_of, fit_long_term
 from titans_ts.stream.reading import LongTerm
 from titans_ts.tables.panel import Panel
@@ -140,3 +141,17 @@ def test_a_core_in_training_stays_so() -> None:
     assert again is not None
     for name, tensor in long_term.state.tensors().items():
         assert torch.equal(again.state.tensors()[name], tensor)
+
+
+def test_it_is_not_tried_where_it_would_hold_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = hourly(400)
+    core, panel = core_of(table), read(table)
+    memory = LongTermMemory(config_of(core.network))
+    state = memory.begin(2, torch.zeros(2, dtype=torch.int64))
+    held = sum(x.numel() * x.element_size() for x in state.tensors().values())
+    assert memory.bytes_per_series == held / 2
+    monkeypatch.setattr(fit_module, "MOST_BYTES", held - 1)
+    assert fit(core, panel) == (None, ())
+    assert fit(core, panel, always=True)[0] is not None
+    monkeypatch.setattr(fit_module, "MOST_BYTES", held)
+    assert len(fit(core, panel)[1]) == 1

@@ -135,6 +135,13 @@ class LongTermMemory(nn.Module):
         """The basis of the whole horizon, in which features see the core's forecast."""
         return self.parts[0].horizon_basis
 
+    @property
+    def bytes_per_series(self) -> int:
+        """What it holds of a series takes so many bytes."""
+        return sum(
+            x.numel() * x.element_size() for x in self.begin(1, torch.zeros(1, dtype=torch.int64)).tensors().values()
+        )
+
     @torch.no_grad()
     def initialise(self, origins: Sequence[Origins], residuals: Sequence[tuple[Tensor, ...]]) -> None:
         """Set whitening and scales by train origins, in place.

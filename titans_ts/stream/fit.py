@@ -19,6 +19,7 @@ from titans_ts.windows.windows import Windows
 from .reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 
 LEAST_HORIZONS = 4  # of rows, from which on there is something to learn after the delay
+MOST_BYTES = 2**28  # held of all series together, beyond which the memory is not tried
 MARGIN = 0.003  # by which the memory must be better
 WINDOW, STREAM = "window", "stream"
 
@@ -137,9 +138,11 @@ def fit_long_term(
     enough = np.median(data.lengths) >= LEAST_HORIZONS * horizon
     if not always and (validation is None or not enough):
         return None, ()
+    memory = LongTermMemory(config_of(network) if config is None else config).to(network.device)
+    if not always and memory.bytes_per_series * data.n_series > MOST_BYTES:
+        return None, ()
     was_training = network.training
     network.eval()
-    memory = LongTermMemory(config_of(network) if config is None else config).to(network.device)
     stream = Stream.read(network, memory, data)
     stream.initialise(memory, fold.train)
     long_term, frozen, read = stream.errors(memory, fold.train, fold.validation)
