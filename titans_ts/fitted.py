@@ -184,11 +184,13 @@ class FittedModel:
                 probe=None if interrupted else options.probe,
                 progress=progress,
             )
+            with progress.among(ranks.broadcast):
+                late = progress.lacks(0.0)
         if interrupted:
             history.stopped = "interrupted"
         combination, choices, long_term = None, found.choices, None
         always = options.context == STREAM
-        if options.context != WINDOW and history.stopped != "interrupted" and (always or not progress.lacks(0.0)):
+        if options.context != WINDOW and history.stopped != "interrupted" and (always or not late):
             progress.begin("long-term memory")
             try:
                 long_term, chosen = fit_long_term(network, data, fold, windows.validation, always=always)
