@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import record as record_of_rows
@@ -71,3 +73,12 @@ def test_a_summary_has_means_of_s1_and_each_horizon_of_s2() -> None:
 
 def test_the_page_of_results_has_the_summary() -> None:
     assert summary(record_of_rows.read(record_of_rows.RESULTS / "stream.csv")) in RESULTS
+
+
+def test_the_readme_has_rows_of_the_summary() -> None:
+    readme = (record_of_rows.RESULTS.parents[1] / "README.md").read_text()
+    table = re.search(r"\| Table S1, column i \|[^\n]*\n(?:\|[^\n]*\n)+", readme)
+    assert table is not None
+    lines = table[0].strip().split("\n")
+    assert len(lines) > 3
+    assert set(lines) <= set(summary(record_of_rows.read(record_of_rows.RESULTS / "stream.csv")).split("\n"))
