@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from benchmark.stream_rows import FROZEN, ROWS
 
 Record = dict[str, str]  # a row of the CSV
+NOT_MEASURED = "–"
 
 # MSE of table S2 by horizon, of those who learn from no row ahead of a forecast: of DSOF the best without the rows of
 # its table that leak.
@@ -88,7 +89,7 @@ def _print_means(found: list[Record]) -> None:
 
 
 def summary(found: list[Record]) -> str:
-    """The tables in Markdown: of S1 means over the horizons, of S2 each horizon; "–" where a row was not measured."""
+    """The tables in Markdown: of S1 means over the horizons, of S2 each horizon; "–" where not all was measured."""
     parts = []
     for table, column in sorted({(row["table"], row["column"]) for row in found}):
         records = [row for row in found if (row["table"], row["column"]) == (table, column)]
@@ -101,7 +102,8 @@ def summary(found: list[Record]) -> str:
         lines = [f"| Table {table}, column {column} | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
         for name in sorted(dict.fromkeys(row["row"] for row in records), key=list(ROWS).index):
             entries = [_entry([errors.get((name, *cell)) for cell in part]) for part in heads.values()]
-            lines.append(f"| {name} | " + " | ".join(entries) + " |")
+            if set(entries) != {NOT_MEASURED}:
+                lines.append(f"| {name} | " + " | ".join(entries) + " |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -109,4 +111,4 @@ def summary(found: list[Record]) -> str:
 def _entry(errors: list[float | None]) -> str:
     """The mean of errors as a table has it, if all were measured."""
     measured = [error for error in errors if error is not None]
-    return f"{sum(measured) / len(measured):.4f}".lstrip("0") if len(measured) == len(errors) else "–"
+    return f"{sum(measured) / len(measured):.4f}".lstrip("0") if len(measured) == len(errors) else NOT_MEASURED

@@ -62,7 +62,6 @@ def test_a_summary_has_means_of_s1_and_each_horizon_of_s2() -> None:
         "| Table S1, column S1 | ETTm1 |",
         "|---|---|",
         "| frozen on train | .3000 |",
-        "| long-term memory | – |",
         "",
         "| Table S2, column S2 | ETTm1 24 |",
         "|---|---|",
