@@ -377,7 +377,7 @@ def test_a_notebook_draws_a_diagram_or_writes_text(wrapped):
     "name",
     [
         *("static_cols", "past_cols", "future_cols", "variant"),
-        *("context", "channel_mixing", "warm_start", "checkpoint_dir"),
+        *("channel_mixing", "warm_start", "checkpoint_dir"),
     ],
 )
 def test_parameters_that_did_nothing_are_gone(name):
@@ -390,10 +390,6 @@ def test_parameters_that_did_nothing_are_gone(name):
 def test_arguments_of_predict_that_did_nothing_are_gone(trained, name):
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
         trained.predict(**{name: [80]})
-
-
-def test_methods_that_did_nothing_are_gone(trained):
-    assert not {"update", "surprise"} & set(dir(trained))
 
 
 def test_targets_beside_the_table_are_refused():
