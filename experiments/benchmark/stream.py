@@ -1,6 +1,6 @@
 """Tables S1 and S2: what learning on through the rows of a stream is worth, beside what else can be done with them.
 
-    python experiments/benchmark/stream.py S1 --datasets ETTh1 --columns i --horizons 96 --errors /tmp/stream
+    python experiments/benchmark/stream.py S1 --datasets ETTh1 --columns i --horizons 96 --errors DIR
     python experiments/benchmark/stream.py S2 --datasets ETTm1 --horizons 24
     python experiments/benchmark/stream.py S1 S2 --summary
 
