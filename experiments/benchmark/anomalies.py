@@ -33,6 +33,7 @@ from sklearn.metrics import roc_auc_score
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
+from benchmark.estimator import closed_form
 from titans_ts import TitansForecaster
 from titans_ts.tables.read import read_table
 
@@ -147,18 +148,13 @@ def scores(values: np.ndarray) -> dict[str, np.ndarray]:
 
 def fitted(rows: np.ndarray, context: str) -> TitansForecaster:
     """A closed form that forecasts a season from four."""
-    model = TitansForecaster(
+    model = closed_form(
         horizon=SEASON,
         lookback=4 * SEASON,
         cycle=SEASON,
         context=context,
         linear_path=True,
-        combine=False,
-        max_epochs=0,
         outliers="keep",
-        random_state=0,
-        device="cpu",
-        verbose=0,
     )
     return model.fit(rows)
 

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from benchmark.table import Variant
 from titans_ts import TitansForecaster
 from titans_ts.datasets import Dataset
 from titans_ts.fitted import FittedModel
 from titans_ts.tables.read import read_table
+from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.evaluate import loss_by_series
 from titans_ts.windows.splits import Fold, network_windows
 from titans_ts.windows.windows import on_device
@@ -85,18 +87,29 @@ class Fit(NamedTuple):
         return self.forecaster(len(data.split.validation), **parameters).fit(rows).fitted_, time.perf_counter() - begun
 
 
+def closed_form(**parameters: Any) -> TitansForecaster:
+    """An estimator that trains and combines nothing, on the CPU."""
+    alone: dict[str, Any] = {"combine": False, "max_epochs": 0, "random_state": 0, "device": "cpu", "verbose": 0}
+    return TitansForecaster(**(alone | parameters))
+
+
 def regular_frame(data: Dataset) -> pd.DataFrame:
     """The rows up to the end of test in their own units, at even steps, as published results count them."""
     frame = data.frame.iloc[: data.split.test.stop]
     return frame.set_axis(pd.date_range(frame.index[0], periods=len(frame), freq=data.freq, name=frame.index.name))
 
 
+def scaled_rows(fitted: FittedModel, data: Dataset) -> SeriesData[Tensor]:
+    """The rows up to the end of test as the fitted network sees them, on its device."""
+    panel = read_table(regular_frame(data), calendar=fitted.panel.calendar)
+    return on_device(fitted.scaler.transform_panel(panel), fitted.network.device)
+
+
 def errors(fitted: FittedModel, data: Dataset, dropped: int = 0) -> tuple[float, float]:
     """MSE and MAE over the test windows, in the space of the data set's scaler; the last `dropped` are left out."""
     config, split = fitted.network.config, data.split
-    panel = read_table(regular_frame(data), calendar=fitted.panel.calendar)
-    series = on_device(fitted.scaler.transform_panel(panel), fitted.network.device)
-    ends = [np.full(panel.n_series, rows.stop) for rows in split]
+    series = scaled_rows(fitted, data)
+    ends = [np.full(series.n_series, rows.stop) for rows in split]
     windows = network_windows(series, Fold(ends[0], ends[1], ends[2] - dropped), config).test
     if windows is None:
         raise ValueError(f"`horizon` must be at most the {len(split.test)} test rows of {data.name}.")

@@ -13,19 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmark.estimator import Fit, regular_frame
+from benchmark.estimator import Fit, scaled_rows
 from benchmark.table import LOOKBACKS, Variant
 from titans_ts.datasets import Dataset
 from titans_ts.model.long_term import LongTermConfig, LongTermMemory
 from titans_ts.stream.fit import Stream, config_of
-from titans_ts.stream.reading import Core, OriginReader, Reading, advance
+from titans_ts.stream.reading import MOST_TOKENS, Core, OriginReader, Reading, advance
 from titans_ts.stream.training import MemoryTraining, trained
-from titans_ts.tables.read import read_table
 from titans_ts.training.relative import naive_errors, relative_error
 from titans_ts.windows.splits import Fold, network_windows
-from titans_ts.windows.windows import on_device
-
-MOST_TOKENS = 2**15  # origins of all series that are read at a time
 
 
 class Errors(NamedTuple):
@@ -56,8 +52,7 @@ class Subject:
         fit = Fit(Variant.of_mixer("memory"), horizon, LOOKBACKS[column], 0, [column], True, "cpu", 0)
         fitted, _ = fit.fitted(data, max_epochs=0)
         self.fitted, self.network = fitted, fitted.network
-        panel = read_table(regular_frame(data), calendar=fitted.panel.calendar)
-        self.series = on_device(fitted.scaler.transform_panel(panel), torch.device("cpu"))
+        self.series = scaled_rows(fitted, data)
         self.ratio = torch.from_numpy((fitted.scaler.scale / data.scaler.scale_) ** 2)
         self.config = config_of(self.network)
         fold = Fold(*(self.rows(part.stop) for part in data.split))
@@ -111,8 +106,7 @@ class Subject:
 
         def keep(part: Reading, added: tuple[Tensor, ...]) -> None:
             rows, frozen = torch.from_numpy(part.rows), part.errors.sum(-1) / config.horizon
-            pairs = zip(added, part.residuals, strict=True)
-            change = sum((a.square() - 2 * r * a).sum(-1) for a, r in pairs) / config.horizon
+            change = part.change(added) / config.horizon
             for total, counted in zip(totals, (split.validation, split.test), strict=True):
                 inside = (rows >= counted.start) & (rows + config.horizon <= counted.stop)
                 for sums, values in zip(total, (frozen + change, frozen, torch.ones_like(frozen)), strict=True):
@@ -139,11 +133,4 @@ class Subject:
 
 
 def _from(part: Reading, first: int) -> Reading:
-    skipped = max(0, first + 1 - int(part.rows[0, 0]))
-    if not skipped:
-        return part
-    residuals = tuple(r[:, skipped:] for r in part.residuals)
-    origins = part.origins.between(skipped, part.rows.shape[1])
-    return Reading(
-        part.index, part.rows[:, skipped:], origins, residuals, part.errors[:, skipped:], part.first[:, skipped:]
-    )
+    return part.between(max(0, first + 1 - int(part.rows[0, 0])), part.rows.shape[1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -46,7 +47,14 @@ def frozen(stream: Stream, network: SimbaForecaster, origins: range) -> Iterator
         yield Block(part.start, network_forecast(stream, network, part))
 
 
-def refitted(core: Core, clock: Clock, every: int) -> Iterator[Block]:
+class Span(NamedTuple):
+    """Origins that follow one another, and the core that forecasts them."""
+
+    origins: range
+    network: SimbaForecaster
+
+
+def solved_again(core: Core, clock: Clock, every: int) -> Iterator[Span]:
     """The core, solved for again each `every` origins on all windows that have matured since the stream began."""
     stream, learned, until = core.stream, core.learned.clone(), core.train.stop
     for origins in parts_of(stream.origins, every):
@@ -56,8 +64,13 @@ def refitted(core: Core, clock: Clock, every: int) -> Iterator[Block]:
                 learned.add_(core.of_windows(range(until, matured)))
                 until = matured
             network = core.network(learned)
-        for part in parts_of(origins, stream.most_origins):
-            yield Block(part.start, network_forecast(stream, network, part))
+        yield Span(origins, network)
+
+
+def refitted(core: Core, clock: Clock, every: int) -> Iterator[Block]:
+    """The forecasts of a core that is `solved_again`."""
+    for span in solved_again(core, clock, every):
+        yield from frozen(core.stream, span.network, span.origins)
 
 
 def frozen_later(core: Core, clock: Clock) -> Iterator[Block]:

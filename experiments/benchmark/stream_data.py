@@ -20,14 +20,13 @@ import torch
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from benchmark.estimator import regular_frame
+from benchmark.estimator import scaled_rows
 from titans_ts.datasets import Dataset, Split
 from titans_ts.datasets.registry import DatasetSpec, find_spec
 from titans_ts.fitted import FittedModel
-from titans_ts.tables.read import read_table
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.windows.cross_series import CrossSeriesFeatures
-from titans_ts.windows.windows import Windows, on_device
+from titans_ts.windows.windows import Windows
 
 MOST_FORECAST = 2**24  # values of the forecasts that are held at once
 ETT_HOURS = 2880, 3600, 14400  # at which train, validation and test of table S2 end
@@ -78,15 +77,14 @@ class Stream:
         self.linear_network.cross_series = None
         self.lookback, self.horizon, self.season = config.lookback, config.horizon, config.cycle or 1
         self.day = steps_per_day(data.freq)
-        panel = read_table(regular_frame(data), calendar=fitted.panel.calendar)
-        self.n_series = panel.n_series
+        self.series = scaled_rows(fitted, data)
+        self.n_series = self.series.n_series
         self.train_end, self.validation_end, self.end = (rows.stop for rows in data.split)
         if self.train_end < self.lookback + self.horizon:
             raise ValueError(
                 f"the train rows must hold a lookback and a horizon, {self.lookback} + {self.horizon}, got "
                 f"{self.train_end} of {data.name}. Lower one of them."
             )
-        self.series = on_device(fitted.scaler.transform_panel(panel), torch.device("cpu"))
         self.values = self.series.values.view(self.n_series, self.end)
         self.ratio = torch.from_numpy(fitted.scaler.scale / data.scaler.scale_).float()  # to the scale of errors
         self._features = None

@@ -7,30 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
-from benchmark.stream_baselines import frozen, network_forecast
+from benchmark.stream_baselines import Span, frozen, network_forecast, solved_again
 from benchmark.stream_core import Core as Solved
 from benchmark.stream_data import Block, Clock, Stream, parts_of
-from titans_ts.model import SimbaForecaster
 from titans_ts.model.long_term import LongTermMemory
 from titans_ts.stream.fit import MARGIN, config_of
 from titans_ts.stream.fit import Stream as Reading
-from titans_ts.stream.reading import Core, OriginReader
+from titans_ts.stream.reading import MOST_TOKENS, Core, OriginReader
 from titans_ts.training.relative import naive_errors, relative_error
 
-MOST_READ = 2**15  # origins of all series, that are read at a time
 CAREFUL = 2**21  # entries of the forecasts that are held at a time
-
-
-class Span(NamedTuple):
-    """Origins that follow one another, and the core that forecasts them."""
-
-    origins: range
-    network: SimbaForecaster
 
 
 def remembered(stream: Stream, clock: Clock, **changes: Any) -> Iterator[Block]:
@@ -49,21 +40,7 @@ def remembered(stream: Stream, clock: Clock, **changes: Any) -> Iterator[Block]:
 
 def remembered_beside(core: Solved, clock: Clock, every: int) -> Iterator[Block]:
     """The same with a core that is solved for again each `every` origins, as `refitted` has it."""
-    stream, learned, until = core.stream, core.learned.clone(), core.train.stop
-    nothing = Clock()
-
-    def spans() -> Iterator[Span]:
-        nonlocal until
-        for origins in parts_of(stream.origins, every):
-            with nothing.update():
-                matured = stream.matured(origins.start)
-                if matured > until:
-                    learned.add_(core.of_windows(range(until, matured)))
-                    until = matured
-                network = core.network(learned)
-            yield Span(origins, network)
-
-    yield from _read_through(stream, clock, spans(), {})
+    yield from _read_through(core.stream, clock, solved_again(core, Clock(), every), {})
 
 
 def remembered_if_better(stream: Stream, clock: Clock) -> Iterator[Block]:
@@ -95,7 +72,7 @@ def _read_through(stream: Stream, clock: Clock, spans: Iterable[Span], changes: 
     reading.initialise(memory, train.lengths)
     state = reading.errors(memory, train.lengths, train.lengths)[0].state
     del reading
-    size = max(1, min(MOST_READ // n_series, CAREFUL // (n_series * stream.horizon)))
+    size = max(1, min(MOST_TOKENS // n_series, CAREFUL // (n_series * stream.horizon)))
     for span in spans:
         reader = OriginReader(Core.of(span.network, everyone), memory, stream.series)
         for origins in parts_of(span.origins, size):

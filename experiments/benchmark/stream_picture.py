@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmark.estimator import closed_form
 from record import RESULTS
 from titans_ts import TitansForecaster, load_dataset
 
@@ -71,17 +72,12 @@ def streamed(past: pd.DataFrame, later: pd.DataFrame, lookback: int = 2 * DAY) -
 
 def fitted(past: pd.DataFrame, context: str, lookback: int) -> TitansForecaster:
     """A closed form, with or without a memory."""
-    model = TitansForecaster(
+    model = closed_form(
         horizon=DAY,
         lookback=lookback,
         cycle=DAY,
         context=context,
         linear_path="per_series",
-        combine=False,
-        max_epochs=0,
-        random_state=0,
-        device="cpu",
-        verbose=0,
     )
     return model.fit(past)
 

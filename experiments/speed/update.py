@@ -21,6 +21,7 @@ import pandas as pd
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmark.estimator import closed_form
 from benchmark.peer_models import to_long
 from measure import milliseconds
 from record import RESULTS
@@ -86,16 +87,11 @@ def measure(series: int, histories: Sequence[int], updates: int, forecasts: int)
 
 def fitted(wide: pd.DataFrame) -> TitansForecaster:
     """A closed form and its memory; of these series nothing else is measured."""
-    model = TitansForecaster(
+    model = closed_form(
         horizon=HORIZON,
         lookback=LOOKBACK,
         context="stream",
         linear_path=True,
-        combine=False,
-        max_epochs=0,
-        random_state=0,
-        device="cpu",
-        verbose=0,
     )
     return model.fit(to_long(wide))
 

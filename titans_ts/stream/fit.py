@@ -83,9 +83,8 @@ class Stream:
         def keep(part: Reading, added: tuple[Tensor, ...]) -> None:
             begin, end = (torch.from_numpy(x[part.index, None]).to(device) for x in (first, last))
             rows = torch.from_numpy(part.rows).to(device)
-            before = part.errors.sum(-1)
+            before, change = part.errors.sum(-1), part.change(added)
             counted = (rows >= begin) & (rows + horizon <= end) & before.isfinite()
-            change = sum((a.square() - 2 * r * a).sum(-1) for a, r in zip(added, part.residuals, strict=True))
             index = torch.from_numpy(part.index).to(device)
             for total, entries in zip(totals, (before, before + change, torch.ones_like(before)), strict=True):
                 total.index_add_(0, index, torch.where(counted, entries, 0).double().sum(1))

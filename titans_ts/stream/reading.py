@@ -84,6 +84,22 @@ class Reading:
     errors: Tensor
     first: Tensor
 
+    def between(self, first: int, last: int) -> Reading:
+        """Origins number `first` to `last` of each series."""
+        return Reading(
+            self.index,
+            self.rows[:, first:last],
+            self.origins.between(first, last),
+            tuple(residual[:, first:last] for residual in self.residuals),
+            self.errors[:, first:last],
+            self.first[:, first:last],
+        )
+
+    def change(self, added: tuple[Tensor, ...]) -> Tensor:
+        """What is added to the sums of squared errors where this is added to the forecasts: (series, origins)."""
+        pairs = zip(added, self.residuals, strict=True)
+        return torch.stack([(a.square() - 2 * r * a).sum(-1) for a, r in pairs]).sum(0)
+
 
 class OriginReader:
     """Reads the origins of series.

@@ -158,16 +158,13 @@ def _losses(
                 break
             counted = (part.rows >= first[index, None]) & (part.rows + horizon <= middle[index, None])
             for begin, end in _segments(counted, size):
-                ends = torch.from_numpy(stream.reader.data.starts[index] + part.rows[:, begin] - 1).to(naive.device)
-                counts = torch.from_numpy(counted[:, begin:end]).to(naive.device)
-                counts &= part.errors[:, begin:end].isfinite().all(-1)
-                origins = part.origins.between(begin, end)
+                piece = part.between(begin, end)
+                ends = torch.from_numpy(stream.reader.data.starts[index] + piece.rows[:, 0] - 1).to(naive.device)
+                counts = torch.from_numpy(counted[:, begin:end]).to(naive.device) & piece.errors.isfinite().all(-1)
                 with torch.set_grad_enabled(bool(counts.any())):
-                    state, added = memory.advance(StreamState(state.blocks, ends).map(Tensor.detach), origins)
+                    state, added = memory.advance(StreamState(state.blocks, ends).map(Tensor.detach), piece.origins)
                 if counts.any():
-                    pairs = zip(added, part.residuals, strict=True)
-                    gain = sum((a.square() - 2 * r[:, begin:end] * a).sum(-1) for a, r in pairs)
-                    gain = torch.where(counts, gain, 0).sum(1) / (horizon * counts.sum(1).clamp(min=1))
+                    gain = torch.where(counts, piece.change(added), 0).sum(1) / (horizon * counts.sum(1).clamp(min=1))
                     yield (gain * weights[where]).mean()
 
 
