@@ -20,11 +20,14 @@ from .model.origins import origin_features, season_of
 from .model.stream_state import StreamState
 from .predict import Correction, Seen, recent_rows, recursive_forecast
 from .progress import Progress
+from .regression.dynamic import DynamicRegression, fit_regression
 from .statistical.adjusted import Earlier
 from .statistical.model import MOST_ROWS
 from .stream.fit import STREAM, WINDOW, config_of, fit_long_term
 from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 from .stream.surprise import surprises
+from .tables.covariates import covariates_ahead
+from .tables.future import read_future
 from .tables.panel import Panel
 from .training.choices import Choice
 from .training.closed_form import initialised_network
@@ -82,9 +85,9 @@ class FittedModel:
     ----------
     network : SimbaForecaster
     scaler : Scaler
-        Mean and standard deviation of each series' train rows.
+        Mean and standard deviation of each series' train rows, of what covariates leave of them.
     panel : Panel
-        The last rows of each series, as many as a forecast reads.
+        The last rows of each series, as many as a forecast reads, minus what covariates explain.
     history : History
         The evaluations of the training.
     bounds : Bounds
@@ -95,6 +98,8 @@ class FittedModel:
         What the network's forecasts are averaged with.
     long_term : LongTerm, optional
         The memory that corrects the network's forecasts, and what it holds at the end of the panel.
+    regression : DynamicRegression, optional
+        What future and static covariates explain of the series; all else is of the rest.
     """
 
     network: SimbaForecaster
@@ -105,6 +110,7 @@ class FittedModel:
     choices: tuple[Choice, ...] = ()
     combination: Combination | None = None
     long_term: LongTerm | None = None
+    regression: DynamicRegression | None = None
 
     @classmethod
     @isolated()
@@ -137,6 +143,10 @@ class FittedModel:
         """
         progress = Progress() if progress is None else progress
         device, horizon = options.device, config.horizon
+        progress.begin("covariates")
+        regression, explained = fit_regression(panel, fold, config, device)
+        if regression is not None:
+            panel = regression.without(panel, np.arange(panel.n_series))
         scaler = Scaler.fit(panel.data, fold.train)
         scaled = scaler.transform_panel(panel)
         profile = None
@@ -188,7 +198,7 @@ class FittedModel:
                 late = progress.lacks(0.0)
         if interrupted:
             history.stopped = "interrupted"
-        combination, choices, long_term = None, found.choices, None
+        combination, choices, long_term = None, explained + found.choices, None
         always = options.context == STREAM
         if options.context != WINDOW and history.stopped != "interrupted" and (always or not late):
             progress.begin("long-term memory")
@@ -209,11 +219,17 @@ class FittedModel:
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
                 warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
-        fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term)
+        fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term, regression)
         return replace(fitted, panel=panel.tail(fitted._kept_rows(panel)))
 
     @isolated()
-    def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
+    def forecast(
+        self,
+        steps: int,
+        panel: Panel | None = None,
+        series: np.ndarray | None = None,
+        future: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.
 
         Parameters
@@ -224,14 +240,31 @@ class FittedModel:
         series : ndarray of int, shape (panel.n_series,), optional
             The number of each of its series among those fitted, -1 for one that was not; as in the panel fitted if
             None.
+        future : ndarray, shape (n_series, steps, future columns), optional
+            The future covariates of these steps, as `read_future` returns them.
 
         Returns
         -------
         ndarray, shape (n_series, steps, outputs), float64
             In the units of the data, within the bounds.
         """
-        panel = self.panel if panel is None else panel
         series = np.arange(self.panel.n_series) if series is None else series
+        if panel is None:
+            return self._forecast(self.panel, steps, series, future)
+        if self.regression is None:
+            return self._forecast(panel, steps, series, future)
+        scale = self.regression.scale(panel.data, series)
+        return self._forecast(self.regression.without(panel, series), steps, series, future, scale)
+
+    def _forecast(
+        self,
+        panel: Panel,
+        steps: int,
+        series: np.ndarray,
+        future: np.ndarray | None,
+        scale: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The same from rows minus what covariates explain, whose effects are at the `scale` (n_series,) of each."""
         seen = Seen.of(self.network, self.scaler, panel, series)
         forecast = recursive_forecast(seen, panel, steps, self._correction(seen, panel))
         if self.combination is not None:
@@ -240,6 +273,10 @@ class FittedModel:
             else:
                 statistical = self.combination.statistical(panel.data, steps, Earlier(self.panel.data, series))
             forecast[..., 0] = self.combination.forecast(forecast[..., 0], statistical)
+        if self.regression is not None:
+            ahead = covariates_ahead(panel, steps, future)
+            scale = self.regression.scaler.scale[series] if scale is None else scale
+            forecast += self.regression.ahead(panel.data, ahead, series, scale)[..., None]
         return self.bounds.clip(forecast, panel)
 
     def _correction(self, seen: Seen, panel: Panel) -> Correction | None:
@@ -296,6 +333,8 @@ class FittedModel:
     def _kept_rows(self, panel: Panel) -> np.ndarray:
         """Rows of each series that forecasts and updates read, (n_series,)."""
         rows = recent_rows(panel, self.network)
+        if self.regression is not None:
+            rows = np.maximum(rows, self.regression.basis.period)
         if self.long_term is not None:  # what came in the horizon before an origin is written then
             rows = np.maximum(rows, self.network.config.horizon)
         return rows if self.combination is None else np.maximum(rows, MOST_ROWS)
@@ -317,6 +356,8 @@ class FittedModel:
         FittedModel
             Another one; this stays as it is.
         """
+        if self.regression is not None:
+            rows = self.regression.without(rows, series, self.panel)
         panel = self.panel.then(rows, series, missing)
         self.scaler.take(series).transform_panel(rows)  # which refuses what no forecast could begin from
         long_term = self.long_term
@@ -345,6 +386,8 @@ class FittedModel:
         series : ndarray of int, shape (panel.n_series,)
             The number of each of its series among those fitted.
         """
+        if self.regression is not None:
+            panel = self.regression.without(panel, series, self.panel)
         found = np.full(len(panel.data.values), np.nan)
         follows = panel.data.starts == self.panel.data.ends[series]
         if panel.layout.kind == "array":  # which has no times
@@ -459,9 +502,11 @@ class FittedModel:
                 f"`df` must come after the rows fitted, but series {which!r} overlaps them by {-ahead.min()}."
             )
         steps = int((ahead + data.lengths).max())
-        forecast = self.forecast(steps, self.panel.take(series), series)[..., 0]
+        fitted = self.panel.take(series)
+        forecast = self._forecast(fitted, steps, series, read_future(panel, fitted, steps))[..., 0]
         step = data.row_in_series + np.repeat(ahead, data.lengths)
-        errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(self.scaler.scale[series], data.lengths)
+        scaler = self.scaler if self.regression is None else self.regression.scaler
+        errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(scaler.scale[series], data.lengths)
         squared: np.ndarray = errors**2
         return squared if data.observed is None else squared[data.observed]
 

@@ -39,9 +39,11 @@ from .model import ModelConfig, SimbaForecaster
 from .model.long_term import LongTermConfig, LongTermMemory
 from .model.stream_state import StreamState
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
+from .regression.dynamic import DynamicRegression
 from .statistical.model import StatisticalModel
 from .stream.reading import LongTerm
 from .tables.calendar import Calendar
+from .tables.covariate_columns import Covariates
 from .tables.layouts import Layout
 from .tables.panel import Panel
 from .tables.series_data import SeriesData
@@ -49,11 +51,15 @@ from .training.choices import Choice
 from .training.history import Evaluation, History
 from .windows.scaler import Scaler
 
-FORMAT, VERSION = "titans_ts forecaster", 5  # 2 fills values and has text as times; 3 renames; 4 combines; 5 streams
+FORMAT, VERSION = (
+    "titans_ts forecaster",
+    6,
+)  # 2 fills values and has text as times; 3 renames; 4 combines; 5 streams; 6 has covariates
 MANIFEST = "manifest.json"
 STALE = 3600  # seconds after which a file that no manifest names is not of a save under way
 REMEDY = "Save the model again to another path, or bring the folder back from a copy."
 
+REGRESSION = "regression."  # begins those of the regression's arrays
 STATISTICAL = "statistical."  # begins those of the statistical model's arrays
 NETWORK = "network."  # begins the names of the network's tensors
 MEMORY, HELD = "long_term.", "held."  # those of the long-term memory's, and of what it holds of each series
@@ -157,11 +163,18 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
             "periods": pack(combination.model.periods, "periods"),
             "weights": combination.weights.tolist(),
         }
+    if panel.covariates is not None:
+        description["covariates"] = pack_fields(panel.covariates)
     data = panel.data
     arrays = {"values": data.values, "lengths": data.lengths, "starts": data.starts}
     if data.observed is not None:
         arrays["observed"] = data.observed
+    if data.covariates is not None:
+        arrays["covariates"] = data.covariates
     arrays |= {"mean": scaler.mean, "std": scaler.std}
+    if fitted.regression is not None:
+        description["regression"] = fitted.regression.description()
+        arrays |= {f"{REGRESSION}{name}": array for name, array in fitted.regression.arrays().items()}
     if combination is not None:
         arrays["positive"] = combination.positive
         arrays |= {f"{STATISTICAL}{name}": array for name, array in combination.model.arrays().items()}
@@ -193,8 +206,14 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
         layout.index.freq = calendar.offset
     scaler = Scaler(arrays.pop("mean"), arrays.pop("std"))
     data = SeriesData(arrays["values"], arrays["lengths"], arrays["starts"], arrays.get("observed"))
-    data = replace(data, clock=calendar.local_clock(int(data.starts.min()), int(data.ends.max())))
-    panel = Panel(data, unpack(description["ids"]), calendar, layout)
+    clock = calendar.local_clock(int(data.starts.min()), int(data.ends.max()))
+    data = replace(data, clock=clock, covariates=arrays.get("covariates"))
+    covariates = Covariates.of_fields(unpack_all(found)) if (found := description.get("covariates")) else None
+    panel = Panel(data, unpack(description["ids"]), calendar, layout, covariates)
+    regression = None
+    if (found := description.get("regression")) and covariates is not None:
+        held = {n.removeprefix(REGRESSION): array for n, array in arrays.items() if n.startswith(REGRESSION)}
+        regression = DynamicRegression.of_arrays(covariates.columns, unpack_all(found), held)
     history = description["history"]
     evaluations = [Evaluation(**unpack_all(evaluation)) for evaluation in history.pop("evaluations")]
     bounds = Bounds(**unpack_all(description.get("bounds", {})))
@@ -204,7 +223,7 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
         statistical = {n.removeprefix(STATISTICAL): array for n, array in arrays.items() if n.startswith(STATISTICAL)}
         model = StatisticalModel.of_arrays(unpack(found["periods"]), statistical)
         combination = Combination(model, np.array(found["weights"]), arrays["positive"])
-    return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination, long_term)
+    return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination, long_term, regression)
 
 
 def _long_term_config(found: dict[str, Any], config: ModelConfig) -> LongTermConfig:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .calendar import Calendar, show
+from .covariate_columns import Covariates
 from .dates import write_dates
 from .layouts import FORECAST, Layout
 from .series_data import SeriesData
@@ -36,12 +37,15 @@ class Panel:
         What a time index means: the step of all series, and where those of another phase lie.
     layout : Layout
         How the table was laid out.
+    covariates : Covariates, optional
+        What the columns of `data.covariates` are.
     """
 
     data: SeriesData[np.ndarray]
     ids: pd.Index
     calendar: Calendar
     layout: Layout
+    covariates: Covariates | None = None
 
     @property
     def n_series(self) -> int:
@@ -142,7 +146,12 @@ class Panel:
             later.values[later.offsets],
         )
         ends = self.data.ends[series]
-        filled = SeriesData(np.repeat(before, skipped), skipped, ends, np.zeros(skipped.sum(), dtype=bool))
+        covariates = None
+        if later.covariates is not None:  # of the row after
+            covariates = later.covariates[np.repeat(later.offsets, skipped)]
+        filled = SeriesData(
+            np.repeat(before, skipped), skipped, ends, np.zeros(skipped.sum(), dtype=bool), covariates=covariates
+        )
         if missing == "ffill":
             return filled
         share = (filled.row_in_series + 1) / np.repeat(skipped + 1, skipped)
@@ -190,6 +199,22 @@ class Panel:
             raise ValueError(f"`columns` must have one name where the table is {layout.kind!r}, got {n_outputs}.")
         point = forecast[:, :, 0]  # (n_series, steps)
         return point.T.copy() if layout.kind == "array" else self._to_backend(self._by_series(point))
+
+    def write_times(self, steps: int) -> Any:
+        """The ids and times of the steps after each series' last row, laid out as the table was, without values.
+
+        TypeError for an array, which has no times.
+        """
+        layout = self.layout
+        if layout.kind == "array":
+            raise TypeError("an array has no times; pass a frame.")
+        if layout.kind in ("long", "single"):
+            return self._to_backend(self._by_row(np.empty((self.n_series, steps, 0)), ()))
+        table = self._by_series(np.empty((self.n_series, steps)))
+        if isinstance(table, pd.Series):
+            table = table.to_frame()
+        names = [] if layout.index is not None else [layout.time_col]
+        return self._to_backend(table[names])
 
     def write_rows(self, values: np.ndarray, column: str) -> Any:
         """Lay out a number for each of the panel's own rows as the table was; `column` names it in a long table.

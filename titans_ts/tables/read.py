@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 
 from .calendar import Calendar
+from .covariate_columns import CovariateNames, Covariates
+from .covariates import align_covariates, encode, take_columns, with_covariates
 from .dates import DATE_OBJECTS
-from .frequency import order_rows
+from .frequency import OrderedRows, order_rows
 from .grid import MISSING, fill_grid
-from .layouts import Layout, Rows, check_names, read_rows
+from .layouts import FORECAST, Layout, Rows, check_names, read_rows
 from .panel import Panel
 
 
@@ -27,6 +29,7 @@ def read_table(
     min_rows: int = 3,
     calendar: Calendar | None = None,
     missing: str = "error",
+    covariates: CovariateNames | Covariates | None = None,
 ) -> Panel:
     """Read a table of any accepted kind; every row is checked and nothing is changed in place.
 
@@ -51,6 +54,8 @@ def read_table(
     missing : {"error", "interpolate", "ffill"}
         What becomes of missing values and of rows that are not there. Filled, a series still begins with its first
         value, and after its last the value is carried forward: no fill of the end looks ahead.
+    covariates : CovariateNames or Covariates, optional
+        The columns beside the series, as a user names them or as an earlier panel has them.
 
     Raises
     ------
@@ -66,11 +71,52 @@ def read_table(
     if missing not in MISSING:
         raise ValueError(f"`missing` must be one of {MISSING}, got {missing!r}.")
     table, backend, stored = _to_pandas(table)
+    columns = None
+    if covariates is not None:
+        table, columns = take_columns(table, covariates)
     rows = _read(table, backend, stored, id_col, time_col, target_col, min_rows, calendar is None)
-    ordered = order_rows(rows, freq, calendar)
+    if covariates is None or columns is None:
+        return _panel(rows, order_rows(rows, freq, calendar), min_rows, missing)
+    found, beside = encode(columns, covariates)
+    ordered = order_rows(replace(rows, values=np.concatenate([rows.values, beside])), freq, calendar)
+    beside = ordered.values[len(rows.values) :]
+    ordered = ordered._replace(values=ordered.values[: len(rows.values)])
+    panel = _panel(rows, ordered, min_rows, missing)
+    beside = align_covariates(ordered, beside, panel.data, shared=rows.codes is None)
+    return with_covariates(panel, found, beside, missing, covariates.calendar)
+
+
+def _panel(rows: Rows, ordered: OrderedRows, min_rows: int, missing: str) -> Panel:
     data = fill_grid(rows, ordered, min_rows, missing)
     clock = ordered.calendar.local_clock(int(data.starts.min()), int(data.ends.max()))
     return Panel(replace(data, clock=clock), rows.ids, ordered.calendar, rows.layout)
+
+
+def read_rows_of(table: Any, panel: Panel, columns: list[Hashable]) -> tuple[Rows, pd.DataFrame]:
+    """Ids and times of a frame without a target, laid out as a panel's table was, and some of its columns.
+
+    Errors as `read_table` lists them.
+    """
+    table, backend, stored = _to_pandas(table)
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(f"`future` must be a frame with the columns {columns!r}, got {type(table).__name__}.")
+    if absent := [name for name in columns if name not in table.columns]:
+        raise ValueError(f"`future` must have the columns {columns!r}, but {absent!r} are missing.")
+    layout = panel.layout
+    id_col, time_col = layout.id_col, layout.time_col
+    kept = [name for name in (id_col, time_col) if name is not None and name in table.columns]
+    value = layout.target_col if layout.kind in ("long", "single") else FORECAST
+    rows = _read(
+        table[kept].assign(**{str(value): 0.0}),
+        backend,
+        stored,
+        "unique_id" if id_col is None else id_col,
+        "ds" if time_col is None else time_col,
+        str(value),
+        1,
+        False,
+    )
+    return rows, table[columns]
 
 
 def _to_pandas(table: Any) -> tuple[pd.DataFrame | pd.Series | np.ndarray, str, dict[Hashable, str]]:

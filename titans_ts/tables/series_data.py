@@ -37,6 +37,8 @@ class SeriesData(Generic[Values]):
         False where a value was filled in; None where none was.
     clock : LocalClock, optional
         The clocks that seasons follow where times have a zone.
+    covariates : ndarray, shape (rows, columns), float64, optional
+        What is known beside each value, as the panel's `Covariates` say; None without any.
     """
 
     values: Values
@@ -44,6 +46,7 @@ class SeriesData(Generic[Values]):
     starts: np.ndarray
     observed: np.ndarray | None = None
     clock: LocalClock | None = None
+    covariates: np.ndarray | None = None
 
     @property
     def n_series(self) -> int:
@@ -137,14 +140,17 @@ class SeriesData(Generic[Values]):
         lengths = self.lengths + later.lengths
 
         def joined(a: Any, b: Any) -> Any:
-            whole = np.empty(len(a) + len(b), dtype=a.dtype)
+            whole = np.empty((len(a) + len(b), *a.shape[1:]), dtype=a.dtype)
             whole[mine], whole[others] = a, b
             return whole
 
         observed = None
         if self.observed is not None or later.observed is not None:
             observed = joined(self.is_observed, later.is_observed)
-        return SeriesData(joined(self.values, later.values), lengths, self.starts, observed, later.clock)
+        covariates = None
+        if self.covariates is not None and later.covariates is not None:
+            covariates = joined(self.covariates, later.covariates)
+        return SeriesData(joined(self.values, later.values), lengths, self.starts, observed, later.clock, covariates)
 
     def _places(self, later: SeriesData[Values]) -> tuple[np.ndarray, np.ndarray]:
         """Where the rows of these series and of `later` stand, once each series has both."""
@@ -155,4 +161,5 @@ class SeriesData(Generic[Values]):
 
     def _select(self, rows: np.ndarray, lengths: np.ndarray, starts: np.ndarray) -> SeriesData[Values]:
         observed = None if self.observed is None else self.observed[rows]
-        return SeriesData(self.values[rows], lengths, starts, observed, self.clock)
+        covariates = None if self.covariates is None else self.covariates[rows]
+        return SeriesData(self.values[rows], lengths, starts, observed, self.clock, covariates)

@@ -302,16 +302,16 @@ def _solve_part(
     if n_windows < steps:
         anchors.append(torch.zeros_like(pooled.xy))
         anchors[1][-1] = 1
-    found = [(*_ridge_regression(pooled, without_mean, anchor, ridges), anchor) for anchor in anchors]
+    found = [(*ridge_regression(pooled, without_mean, anchor, ridges), anchor) for anchor in anchors]
     _, away, anchor = min(found, key=lambda candidate: candidate[0])
     weight = anchor + away
     if not config.linear_per_series:
         return weight, None
-    _, added = _ridge_regression(moments.first(steps), without_mean, weight, ridges)
+    _, added = ridge_regression(moments.first(steps), without_mean, weight, ridges)
     if not config.linear_window_mean:
         return weight, weight + added
     anchor = _with_window_mean(weight, config)
-    _, reading_mean = _ridge_regression(moments, scoring, anchor, ridges)
+    _, reading_mean = ridge_regression(moments, scoring, anchor, ridges)
     share = _window_mean_share(config, weight.device)[sample.steps]
     return weight, anchor + (1 - share) * _with_window_mean(added, config) + share * reading_mean
 
@@ -328,7 +328,7 @@ def _with_window_mean(weight: Tensor, config: ModelConfig) -> Tensor:
     return pad(weight, (0, 0, 0, int(config.linear_window_mean)))
 
 
-def _ridge_regression(
+def ridge_regression(
     moments: Moments, scoring: Scoring, anchor: Tensor, ridges: Sequence[float]
 ) -> tuple[float, Tensor]:
     """Least squares shrunk towards `anchor`, with the ridge that errs least by `scoring`.
@@ -388,7 +388,7 @@ def cross_series_weights(moments: Moments, scoring: Scoring, ridges: Sequence[fl
     scale = moments.xx.sum(0).diagonal().sqrt()
     scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
     moments, scoring = moments.scaled(1 / scale), scoring.scaled(1 / scale)
-    error, weight = _ridge_regression(moments, scoring, torch.zeros_like(moments.xy), ridges)
+    error, weight = ridge_regression(moments, scoring, torch.zeros_like(moments.xy), ridges)
     return error, weight / scale
 
 

@@ -1,0 +1,1 @@
+"""What covariates explain of series: a regression whose errors the network forecasts."""

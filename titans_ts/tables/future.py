@@ -1,0 +1,115 @@
+"""Tables of the future: what is known of the steps to forecast, in any order and perhaps of more steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .calendar import show
+from .covariate_columns import FUTURE
+from .covariates import encode
+from .frequency import order_rows
+from .panel import Panel
+from .read import read_rows_of
+
+LISTED = 5  # rows that an error names
+
+
+def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
+    """The future covariates of the steps after a panel's rows.
+
+    Parameters
+    ----------
+    table : DataFrame or Panel or None
+        Rows with ids and times as the panel's table has them, and the columns of future covariates; more rows and
+        columns do no harm. A Panel has rows that were read with these covariates.
+    panel : Panel
+    steps : int
+
+    Returns
+    -------
+    ndarray, shape (n_series, steps, columns)
+        None where the panel has no future covariates but those of the calendar.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a step or a value is missing: lists (id, time) pairs; if a row comes twice, or a column is missing; if a
+        table is given where nothing is to be known, or none where something is.
+    """
+    spec = panel.covariates
+    names = [] if spec is None else spec.named(FUTURE)
+    if not names or spec is None:
+        if table is not None and not isinstance(table, Panel):
+            raise ValueError("`future` must be None: the forecaster was fitted without `future_cols`.")
+        return None
+    if table is None:
+        raise ValueError(
+            f"`future` must give {names!r} for the {steps} steps to forecast; `make_future_frame({steps})` makes the "
+            "ids and times of a frame to fill."
+        )
+    columns = [column for column in spec.columns if column.name in names]
+    if isinstance(table, Panel):
+        values, series, step = _rows_of_panel(table, panel, names)
+    else:
+        values, series, step = _rows_of_table(table, panel, names)
+    inside = (series >= 0) & (step >= 0) & (step < steps)
+    values, series, step = values[:, inside], series[inside], step[inside]
+    count = np.bincount(series * steps + step, minlength=panel.n_series * steps).reshape(panel.n_series, steps)
+    if (count > 1).any():
+        raise ValueError(f"`future` must have each row once, but {_listed(panel, count > 1)} come more than once.")
+    if (count == 0).any():
+        missing = count == 0
+        raise ValueError(
+            f"`future` must have a row for each series and step, but {missing.sum()} of {missing.size} are missing: "
+            f"{_listed(panel, missing)}. `make_future_frame({steps})` makes all ids and times."
+        )
+    found = np.empty((panel.n_series, steps, len(columns)))
+    found[series, step] = values.T
+    for i, column in enumerate(columns):
+        if (absent := np.isnan(found[..., i])).any():
+            raise ValueError(
+                f"column {column.name!r} of `future` has {absent.sum()} missing values, at {_listed(panel, absent)}; "
+                "fill them."
+            )
+    return found
+
+
+def _rows_of_panel(future: Panel, panel: Panel, names: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    data = future.data
+    if future.covariates is None or data.covariates is None:
+        raise ValueError(f"`future` must have the columns {names!r}, but was read without covariates.")
+    at = [i for i, column in enumerate(future.covariates.of_table) if column.role == FUTURE]
+    own = panel.ids.get_indexer(future.ids)[data.series_of_row]
+    step = data.row_in_series + np.repeat(data.starts, data.lengths) - panel.data.ends[own]
+    return data.covariates[:, at].T, own, step
+
+
+def _rows_of_table(table: Any, panel: Panel, names: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The values (columns, rows) of a table, and which series and step ahead each row is of."""
+    layout, spec = panel.layout, panel.covariates
+    if spec is None:
+        raise ValueError("`panel` must have covariates.")
+    rows, columns = read_rows_of(table, panel, names)
+    _, values = encode(columns, spec)
+    shared = rows.codes is None
+    ordered = order_rows(replace(rows, values=values), None, panel.calendar)
+    if shared and layout.kind == "wide":  # the table's rows are those of all series
+        series = np.repeat(np.arange(panel.n_series), len(ordered.time_index))
+        time_index, values = np.tile(ordered.time_index, panel.n_series), np.tile(ordered.values, panel.n_series)
+    else:
+        numbers = np.zeros(1, dtype=np.int64) if shared else panel.ids.get_indexer(rows.ids)
+        series, time_index, values = numbers[ordered.codes], ordered.time_index, ordered.values
+    return values, series, time_index - panel.data.ends[series]
+
+
+def _listed(panel: Panel, where: np.ndarray) -> str:
+    """The (id, time) pairs of steps ahead (n_series, steps) bool, the first of many."""
+    pairs = []
+    for series, step in list(zip(*np.nonzero(where), strict=True))[:LISTED]:
+        name = panel.id_of(int(series))
+        label = panel.calendar.of_series(name).label(int(panel.data.ends[series]) + int(step))
+        pairs.append(f"({name!r}, {show(label)})")
+    return f"[{', '.join(pairs)}{', ...' if where.sum() > LISTED else ''}]"
