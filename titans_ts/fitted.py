@@ -15,6 +15,7 @@ from .bounds import Bounds
 from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
 from .model import Batch, ModelConfig, SimbaForecaster
+from .model.covariates import Column
 from .model.long_term import LongTermMemory
 from .model.origins import origin_features, season_of
 from .model.stream_state import StreamState
@@ -29,6 +30,7 @@ from .stream.surprise import surprises
 from .tables.covariates import covariates_ahead
 from .tables.future import read_future
 from .tables.panel import Panel
+from .tables.series_data import SeriesData
 from .training.choices import Choice
 from .training.closed_form import initialised_network
 from .training.config import TrainConfig
@@ -153,14 +155,15 @@ class FittedModel:
         if config.cycle:
             profile = torch.from_numpy(seasonal_profiles(scaled, fold.train, config.cycle))
         data = on_device(scaled, device)
-        found = Resolved(config, None, ())
+        found, columns = Resolved(config, None, ()), read_columns(panel, fold)
         with process_group(device, "fit") as ranks:
             with progress.among(ranks.broadcast):
                 progress.begin("closed form")
                 begun = progress.elapsed
                 if options.chooses_path:
                     found = choose_path(config, scaled, data, fold, progress)
-                config = found.config
+                config = replace(found.config, covariates=columns)
+                data = on_device(scaled, device, covariates=bool(columns))
                 windows = network_windows(data, fold, config)
                 training = options.train_config(len(windows.train))
                 training = replace(training, random_state=ranks.broadcast(training.random_state))
@@ -266,15 +269,16 @@ class FittedModel:
     ) -> np.ndarray:
         """The same from rows minus what covariates explain, whose effects are at the `scale` (n_series,) of each."""
         seen = Seen.of(self.network, self.scaler, panel, series)
-        forecast = recursive_forecast(seen, panel, steps, self._correction(seen, panel))
+        ahead = None if panel.covariates is None else covariates_ahead(panel, steps, future)
+        known = None if ahead is None or ahead.covariates is None else ahead.covariates.reshape(len(series), steps, -1)
+        forecast = recursive_forecast(seen, panel, steps, self._correction(seen, panel), known)
         if self.combination is not None:
             if panel is self.panel and steps <= self.network.config.horizon:
                 statistical = self._statistical[:, :steps]
             else:
                 statistical = self.combination.statistical(panel.data, steps, Earlier(self.panel.data, series))
             forecast[..., 0] = self.combination.forecast(forecast[..., 0], statistical)
-        if self.regression is not None:
-            ahead = covariates_ahead(panel, steps, future)
+        if self.regression is not None and ahead is not None:
             scale = self.regression.scaler.scale[series] if scale is None else scale
             forecast += self.regression.ahead(panel.data, ahead, series, scale)[..., None]
         return self.bounds.clip(forecast, panel)
@@ -325,10 +329,14 @@ class FittedModel:
                 part = replace(part, data=mine.data.then(part.data.tail(new)))
                 first = mine.data.lengths
                 begun = self.long_term.state.take(torch.from_numpy(core.remembered).to(device))
-            reader = OriginReader(core, memory, on_device(scaler.transform_panel(part), device))
+            reader = OriginReader(core, memory, self._data(scaler, part))
             groups = read_parts(reader, first, part.data.lengths, fresh)
             state = state.put(where, advance(memory, begun, reader.data, part.data.lengths, groups))
         return state
+
+    def _data(self, scaler: Scaler, panel: Panel) -> SeriesData[Tensor]:
+        """A panel's rows as the network reads them."""
+        return on_device(scaler.transform_panel(panel), self.network.device, bool(self.network.config.covariates))
 
     def _kept_rows(self, panel: Panel) -> np.ndarray:
         """Rows of each series that forecasts and updates read, (n_series,)."""
@@ -365,7 +373,7 @@ class FittedModel:
             new = panel.data.lengths - self.panel.data.lengths
             read = panel.tail(self._kept_rows(panel) + new)
             everyone = np.arange(panel.n_series)
-            data = on_device(self.scaler.transform_panel(read), self.network.device)
+            data = self._data(self.scaler, read)
             reader = OriginReader(Core.of(self.network, everyone), long_term.memory, data)
             groups = read_parts(reader, data.lengths - new, data.lengths, fresh=False)
             state = advance(long_term.memory, long_term.state, data, data.lengths, groups)
@@ -423,7 +431,7 @@ class FittedModel:
             None; the memory then holds nothing at first.
         """
         before = np.zeros(panel.n_series, dtype=np.int64) if before is None else before
-        data = on_device(self.scaler.take(series).transform_panel(panel), self.network.device)
+        data = self._data(self.scaler.take(series), panel)
         own = self.long_term
         memory = LongTermMemory(config_of(self.network)).to(self.network.device) if own is None else own.memory
         reader = OriginReader(Core.of(self.network, series), memory, data)
@@ -517,6 +525,21 @@ class FittedModel:
         if self.long_term is not None:
             self.long_term.memory.to(device)
             object.__setattr__(self, "long_term", replace(self.long_term, state=self.long_term.state.to(device)))
+
+
+def read_columns(panel: Panel, fold: Fold) -> tuple[Column, ...]:
+    """A panel's covariates as a network reads them, at the scale of the train rows."""
+    spec, data = panel.covariates, panel.data
+    if spec is None or data.covariates is None:
+        return ()
+    values = data.covariates[data.row_in_series < np.repeat(fold.train, data.lengths)]
+    mean, std = values.mean(0), values.std(0)
+    return tuple(
+        Column(column.role, len(column.categories), 0.0, 1.0)
+        if column.categories is not None
+        else Column(column.role, 0, float(mean[i]), float(std[i]) or 1.0)
+        for i, column in enumerate(spec.columns)
+    )
 
 
 def _not_combined(progress: Progress, needed: float) -> str:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .devices import isolated
-from .model import Batch, SimbaForecaster
+from .model import Batch, ModelConfig, SimbaForecaster
 from .model.layers import Cycle
 from .stream.reading import Core
 from .tables.clock import LocalClock
@@ -70,7 +70,13 @@ class Seen:
 
 
 @isolated()
-def recursive_forecast(seen: Seen, panel: Panel, steps: int, correct: Correction | None = None) -> np.ndarray:
+def recursive_forecast(
+    seen: Seen,
+    panel: Panel,
+    steps: int,
+    correct: Correction | None = None,
+    covariates: np.ndarray | None = None,
+) -> np.ndarray:
     """Forecast the steps after the last row of each series; past the horizon, forecasts stand for what came.
 
     Parameters
@@ -82,13 +88,15 @@ def recursive_forecast(seen: Seen, panel: Panel, steps: int, correct: Correction
     correct : callable, optional
         Is given windows and their forecasts (samples, horizon), and returns what is added to these. The numbers of the
         windows' series are those of the panel.
+    covariates : ndarray, shape (n_series, steps, columns), optional
+        Those of the steps, for a network that reads them, NaN where they are not known: the last ones stay.
 
     Returns
     -------
     ndarray, shape (n_series, steps, outputs), float64
         In the units of the data.
     """
-    forecast = _forecast(seen, panel.tail(recent_rows(panel, seen.core.network)), steps, correct)
+    forecast = _forecast(seen, panel.tail(recent_rows(panel, seen.core.network)), steps, correct, covariates)
     forecast[seen.constant] = 0
     return seen.scaler.inverse(forecast)
 
@@ -123,12 +131,14 @@ def _with_profiles(cycle: Cycle, profiles: np.ndarray) -> Cycle:
 
 
 @torch.no_grad()
-def _forecast(seen: Seen, panel: Panel, steps: int, correct: Correction | None) -> np.ndarray:
+def _forecast(
+    seen: Seen, panel: Panel, steps: int, correct: Correction | None, covariates: np.ndarray | None
+) -> np.ndarray:
     """(n_series, steps, outputs) at the scale of each series."""
     network, series = seen.core.network, seen.core.series
     config = network.config
     n_blocks = math.ceil(steps / config.horizon)
-    data = on_device(seen.scaler.transform_panel(panel), network.device)
+    data = on_device(seen.scaler.transform_panel(panel), network.device, covariates=bool(config.covariates))
     cross_series = None
     if network.cross_series is not None:
         cross_series = CrossSeriesFeatures(
@@ -164,7 +174,27 @@ def _forecast(seen: Seen, panel: Panel, steps: int, correct: Correction | None) 
         blocks.append(torch.cat(forecasts))
         if i + 1 < n_blocks:
             batches = _moved_on(batches, forecasts, cross_series, data.clock)
+            if config.covariates:
+                ahead = _ahead(covariates, i * config.horizon, config, panel.n_series)
+                parts = torch.from_numpy(ahead).to(network.device).split(EVALUATION_BATCH)
+                batches = [_with_covariates(batch, part) for batch, part in zip(batches, parts, strict=True)]
     return torch.cat(blocks, dim=1)[:, :steps].double().cpu().numpy()
+
+
+def _ahead(covariates: np.ndarray | None, first: int, config: ModelConfig, n_series: int) -> np.ndarray:
+    """The covariates of a horizon from step `first` on, (n_series, horizon, columns) float32; NaN where not known."""
+    if covariates is None:
+        return np.full((n_series, config.horizon, len(config.covariates)), np.nan, dtype=np.float32)
+    return covariates[:, first : first + config.horizon].astype(np.float32)
+
+
+def _with_covariates(batch: Batch, ahead: Tensor) -> Batch:
+    """A batch moved on by a horizon, its covariates with those `ahead` (samples, horizon, columns)."""
+    past = batch.covariates
+    if past is None:
+        raise ValueError("`batch` must have covariates.")
+    ahead = torch.where(ahead.isnan(), past[:, -1:], ahead)
+    return batch._replace(covariates=torch.cat([past, ahead], dim=1)[:, -past.shape[1] :])
 
 
 def _moved_on(

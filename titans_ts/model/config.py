@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from .covariates import Column
+
 CHOICES = {
     "mixer": ("memory", "attention", "mamba", "none"),
     "feature_mixer": ("einfft", "mlp", "none"),
@@ -73,6 +75,8 @@ class ModelConfig:
         The convolution of q, k, v; eta; alpha.
     memory_gates : {"token", "chunk"}
         Gates per token, or those of a chunk's first token for the whole chunk (Titans, section 3.2).
+    covariates : tuple of Column
+        The columns of covariates that are read beside the past.
     n_persistent : int
         Learned tokens ahead of those of the series (Titans, section 3.3).
     dropout : float
@@ -112,8 +116,10 @@ class ModelConfig:
     memory_gates: str = "token"
     n_persistent: int = 4
     dropout: float = 0.1
+    covariates: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "covariates", tuple(Column(*column) for column in self.covariates))
         for name, low in AT_LEAST.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < low:

@@ -15,6 +15,7 @@ from torch.nn.functional import gelu
 
 from .batch import Batch
 from .config import ModelConfig
+from .covariates import CovariateEmbedding, CovariateInputs, PastPath
 from .einfft import EinFFT
 from .layers import Cycle, Dropout, FlattenHead, InstanceNorm, PatchEmbedding, WindowStats
 from .linear import CrossSeriesPath, LinearPath
@@ -36,6 +37,7 @@ class NormalisedBatch(NamedTuple):
     ahead: Tensor | float  # (samples, horizon) what is added back: the seasonal profile, what other series say
     series: Tensor  # (samples,)
     padding_mask: Tensor | None  # (samples, lookback)
+    covariates: Tensor | None = None  # (samples, lookback, size)
 
     @property
     def window_mean(self) -> Tensor:
@@ -74,6 +76,12 @@ class SimbaForecaster(nn.Module):
             shape = config.n_series, config.lookback, config.horizon
             self.cross_series = CrossSeriesPath(*shape, config.cycle, config.linear_harmonics)
         self.embed = PatchEmbedding(*config.patching, config.d_model)
+        self.covariates = self.past_path = self.embed_covariates = None
+        if config.covariates:
+            self.covariates = CovariateInputs(config.covariates)
+            self.embed_covariates = CovariateEmbedding(self.covariates.size, self.embed, config.d_model)
+            if self.covariates.past:
+                self.past_path = PastPath(len(self.covariates.past), config.lookback, config.horizon)
         self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
         self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
         self.final_norm = nn.LayerNorm(config.d_model)
@@ -101,7 +109,8 @@ class SimbaForecaster(nn.Module):
         Raises
         ------
         ValueError
-            If the past has another lookback, `series` another shape, or `cross_series` is missing where it is needed.
+            If the past has another lookback, `series` another shape, or `cross_series` or `covariates` are missing
+            where they are needed.
         """
         seen = self.normalised(batch, cycle)
         ahead = seen.ahead if isinstance(seen.ahead, float) else seen.ahead.unsqueeze(-1)
@@ -125,15 +134,26 @@ class SimbaForecaster(nn.Module):
             past, ahead = past - profile[:, : config.lookback], profile[:, config.lookback :]
         if self.cross_series is not None and cross_series:
             ahead = ahead + self.cross_series(self.cross_series_inputs(batch), batch.series)
+        covariates = None
+        if self.covariates is not None:
+            covariates = self.covariates(_covariates(batch, config))
+            if self.past_path is not None:
+                ahead = ahead + self.past_path(self.past_path.inputs(covariates[..., self.covariates.past]))
         past, stats = self.norm(past, batch.padding_mask)
-        return NormalisedBatch(past, stats, ahead, batch.series, batch.padding_mask)
+        return NormalisedBatch(past, stats, ahead, batch.series, batch.padding_mask, covariates)
 
     def forecast_normalised(self, seen: NormalisedBatch) -> Tensor:
         """The forecast of normalised windows, normalised: (samples, horizon, outputs)."""
-        out = self.deep(seen.past, seen.padding_mask)
+        out = self.deep(seen.past, seen.padding_mask, seen.covariates)
         if self.linear is None:
             return out
         return out + self.linear(seen.past, seen.series, seen.window_mean).unsqueeze(-1)
+
+    def past_inputs(self, batch: Batch) -> Tensor:
+        """The inputs of the path of past covariates, (samples, inputs)."""
+        if self.covariates is None or self.past_path is None:
+            raise ValueError("`covariates` must have past columns for the network to read them.")
+        return self.past_path.inputs(self.covariates(_covariates(batch, self.config))[..., self.covariates.past])
 
     def cross_series_inputs(self, batch: Batch) -> Tensor:
         """The inputs of the cross-series path: its features minus those of the seasonal profiles, (samples, inputs)."""
@@ -154,12 +174,14 @@ class SimbaForecaster(nn.Module):
             )
         return self.cross_series.inputs(means, time_index)
 
-    def deep(self, z: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+    def deep(self, z: Tensor, padding_mask: Tensor | None = None, covariates: Tensor | None = None) -> Tensor:
         """The patched branch alone: (samples, lookback) -> (samples, horizon, outputs)."""
         # The head is zero where the initialisation was kept. A GPU would have to be waited for to know.
         if not torch.is_grad_enabled() and z.device.type == "cpu" and not is_compiling() and self.head.is_zero:
             return z.new_zeros(len(z), self.config.horizon, self.config.n_outputs)
         tokens = self.embed(z)
+        if self.embed_covariates is not None and covariates is not None:
+            tokens = tokens + self.embed_covariates(covariates)
         n_persistent = self.config.n_persistent
         tokens = torch.cat([self.persistent.expand(len(z), -1, -1).to(tokens.dtype), tokens], dim=1)
         masked = None
@@ -169,6 +191,14 @@ class SimbaForecaster(nn.Module):
             tokens = block(tokens, masked)
         out: Tensor = self.head(self.final_norm(tokens[:, n_persistent:]))
         return out
+
+
+def _covariates(batch: Batch, config: ModelConfig) -> Tensor:
+    shape = *batch.past.shape, len(config.covariates)
+    if batch.covariates is None or batch.covariates.shape != shape:
+        got = None if batch.covariates is None else tuple(batch.covariates.shape)
+        raise ValueError(f"`covariates` must have shape (samples, lookback, columns) = {shape}, got {got}.")
+    return batch.covariates
 
 
 class SimbaBlock(nn.Module):

@@ -188,12 +188,12 @@ def fit_regression(
         d_model=4,
         n_heads=1,
     )
-    rest, found, errors = raw, None, dict[str, float]()
+    rest, found, errors, turn = raw, None, dict[str, float](), None
     for _ in range(TURNS):
-        solved = _Turn.of(on_device(rest, device), fold, config)
-        if solved is None:
+        turn = _Turn.of(on_device(rest, device), fold, config, None if turn is None else turn.naive)
+        if turn is None:
             return None, ()
-        without, error, weight, per_series = _solve_effect(solved, raw, basis, config)
+        without, error, weight, per_series = _solve_effect(turn, raw, basis, config)
         errors = {"left out": min(without, errors.get("left out", without)), "read": error}
         found = DynamicRegression(basis, scaler, weight, per_series)
         rest = raw.with_values(raw.values - found.effect(raw, np.arange(data.n_series), np.ones(data.n_series)))
@@ -209,10 +209,10 @@ class _Turn(NamedTuple):
     steps: slice
     train: Windows
     validation: Windows | None
-    naive: Tensor
+    naive: Tensor  # (n_series,) errors, of the values with their effects
 
     @classmethod
-    def of(cls, data: SeriesData[Tensor], fold: Fold, config: ModelConfig) -> _Turn | None:
+    def of(cls, data: SeriesData[Tensor], fold: Fold, config: ModelConfig, naive: Tensor | None = None) -> _Turn | None:
         windows = fold_windows(data, fold, lookback=config.lookback, horizon=config.horizon)
         train = windows.train.without_filled
         validation = None if windows.validation is None else windows.validation.without_filled
@@ -220,7 +220,8 @@ class _Turn(NamedTuple):
             return None
         with seeded(0):
             network = SimbaForecaster(config).to(data.values.device).eval()
-        naive = naive_errors(train if validation is None else validation, most=MOST_WINDOWS)
+        if naive is None:
+            naive = naive_errors(train if validation is None else validation, most=MOST_WINDOWS)
         sample = Sample(max(1, config.horizon // STEPS))
         with torch.no_grad():
             found = solve(network, train, validation, naive, sample)

@@ -48,7 +48,7 @@ LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this 
 LEAST_SCALE = 1e-3
 PARTS = 5  # ends of a window that a path may read: its whole, its last half, its last quarter, ...
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
-INITIALISED = ("cycle", "linear", "cross_series")  # the parts of a network that are set here
+INITIALISED = ("cycle", "linear", "cross_series", "past_path")  # the parts of a network that are set here
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
@@ -189,10 +189,13 @@ def initialise(
     network.linear.weight.copy_(found.weight)
     if network.linear.per_series is not None:
         network.linear.per_series.copy_(found.added)
-    if network.cross_series is None:
-        return found.error
-    error, weight = solve_cross_series(network, train, validation, naive)
-    network.cross_series.weight.copy_(weight)
+    error = found.error
+    if network.cross_series is not None:
+        error, weight = solve_cross_series(network, train, validation, naive)
+        network.cross_series.weight.copy_(weight)
+    if network.past_path is not None:
+        error, weight = solve_past_path(network, train, validation, naive)
+        network.past_path.weight.copy_(weight)
     return error
 
 
@@ -390,6 +393,41 @@ def cross_series_weights(moments: Moments, scoring: Scoring, ridges: Sequence[fl
     moments, scoring = moments.scaled(1 / scale), scoring.scaled(1 / scale)
     error, weight = ridge_regression(moments, scoring, torch.zeros_like(moments.xy), ridges)
     return error, weight / scale
+
+
+def solve_past_path(
+    network: SimbaForecaster, train: Windows, validation: Windows | None, naive: Tensor
+) -> tuple[float, Tensor]:
+    """The error, and the weights (inputs, horizon) of what past covariates say about what is left of all series."""
+    scored = _scored_series(network.config, len(naive))
+    moments = past_moments(network, train, torch.zeros_like(scored))
+    scoring = Scoring(
+        past_moments(network, train if validation is None else validation, scored),
+        naive[(scored >= 0).to(naive.device)],
+    )
+    ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
+    error, weight = cross_series_weights(moments, scoring, ridges)
+    return error, weight[0]
+
+
+def past_moments(network: SimbaForecaster, windows: Windows, parts: Tensor) -> Moments:
+    """Moments of past covariates and of what the other paths leave of each series, in the scale of the data.
+
+    `parts` (n_series,) says which series' moments are added up, -1 for a series that is left out.
+    """
+    if network.past_path is None:
+        raise ValueError("`network` must have a path of past covariates.")
+    part_of = parts.to(windows.device)
+
+    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        seen = network.normalised(batch)
+        left = seen.normalise(batch.future)
+        if network.linear is not None:
+            left = left - network.linear(seen.past, seen.series, seen.window_mean)
+        return network.past_inputs(batch), left * seen.stats.std, part_of[batch.series]
+
+    shape = int(parts.max()) + 1, network.past_path.n_inputs, network.config.horizon
+    return moments_of_batches(windows, MOST_WINDOWS, shape, read)
 
 
 def cross_series_moments(

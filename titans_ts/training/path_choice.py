@@ -250,6 +250,7 @@ class _Origin:
     def _solved(self, config: ModelConfig, way: _Way) -> tuple[SimbaForecaster, Solution]:
         """A network that reads windows in a `way`, and its paths for some of the steps ahead, which are kept."""
         small = replace(config, mixer="none", feature_mixer="none", n_layers=1, d_model=4, n_heads=1, einfft_blocks=1)
+        small = replace(small, covariates=())
         with seeded(0):
             network = SimbaForecaster(replace(small, scale_windows=way.scaled))
         network = network.to(self.train.device).eval()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +90,11 @@ class Windows:
             self._padding_mask = torch.zeros_like(self._flat, dtype=torch.bool).index_fill_(0, position, True)
             if self._observed is not None:
                 self._observed = torch.zeros_like(self._padding_mask).index_copy_(0, position, self._observed)
+        self._covariates = None
+        if data.covariates is not None:  # those of padding are the first row's
+            rows = np.arange(len(self._flat)) - np.repeat(row_zero, lengths + padding)
+            rows = np.maximum(rows, 0) + np.repeat(data.offsets, lengths + padding)
+            self._covariates = torch.from_numpy(data.covariates[rows].astype(np.float32)).to(device)
         self._ends = torch.from_numpy(np.cumsum(count)).to(device)
         self._count = torch.from_numpy(count).to(device)
         self._position = torch.from_numpy(row_zero + first - lookback).to(device)  # of each series' first window
@@ -162,7 +168,9 @@ class Windows:
             padding_mask = self._padding_mask.unfold(0, self.lookback, 1)[position]
         if self._observed is not None:
             observed_mask = self._observed.unfold(0, length, 1)[position, self.lookback :]
-        time_index = self._time_index[series] + offset
+        time_index, covariates = self._time_index[series] + offset, None
+        if self._covariates is not None:
+            covariates = self._covariates[position.unsqueeze(1) + torch.arange(self.lookback, device=index.device)]
         return Batch(
             past=rows[:, : self.lookback],
             future=rows[:, self.lookback :],
@@ -172,6 +180,7 @@ class Windows:
             observed_mask=observed_mask,
             cross_series=None if self._cross_series is None else self._cross_series.at(time_index),
             clock_shift=clock_shifts(self._clock, time_index, length),
+            covariates=covariates,
         )
 
     def batches(self, size: int, most: int | None = None) -> Iterator[Batch]:
@@ -196,8 +205,12 @@ class Windows:
             yield self.batch(index.to(self.device))
 
 
-def on_device(data: SeriesData[np.ndarray], device: torch.device) -> SeriesData[Tensor]:
-    """Scaled series in float32 on a device, as `Windows` and `CrossSeriesFeatures` share them."""
+def on_device(data: SeriesData[np.ndarray], device: torch.device, covariates: bool = False) -> SeriesData[Tensor]:
+    """Scaled series in float32 on a device, as `Windows` and `CrossSeriesFeatures` share them.
+
+    Without `covariates` what is known beside the values is left out.
+    """
+    data = data if covariates else replace(data, covariates=None)
     return data.with_values(torch.from_numpy(data.values.astype(np.float32)).to(device))
 
 

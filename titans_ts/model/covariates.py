@@ -1,0 +1,99 @@
+"""Covariates in the network: a linear path from past ones to the horizon, and what a token says of all of them.
+
+Future and static covariates act before the network, by `titans_ts.regression`; what they and past ones were in the
+window is read here. Sources: the autoregressive distributed lags of Almon (1965), smoothed by means over doubling
+spans, as HAR (Corsi, 2009) does; PatchTST (Nie et al., 2023) for the patches.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from .layers import PatchEmbedding
+from .linear import spans
+
+LAGS = 24  # last steps that are read one by one
+PAST = "past"
+
+
+class Column(NamedTuple):
+    """A column of covariates as a network reads it."""
+
+    role: str  # "static", "past" or "future"
+    categories: int  # 0 for numbers
+    mean: float  # of numbers, which are read as distances from it
+    std: float
+
+
+class CovariateInputs(nn.Module):
+    """Columns as numbers of like size: distances from the mean over the deviation, and dummies of categories."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, columns: tuple[Column, ...]) -> None:
+        super().__init__()
+        self.columns = columns
+        self.size = sum(max(column.categories, 1) for column in columns)
+        past = [column.role == PAST for column in columns for _ in range(max(column.categories, 1))]
+        self.past = [i for i, is_past in enumerate(past) if is_past]
+        self.register_buffer("mean", torch.tensor([column.mean for column in columns]), persistent=False)
+        self.register_buffer("std", torch.tensor([column.std for column in columns]), persistent=False)
+
+    def forward(self, covariates: Tensor) -> Tensor:
+        """(samples, lookback, columns) -> (samples, lookback, size)"""
+        numbers = (covariates - self.mean) / self.std
+        parts = [
+            one_hot(covariates[..., i].long(), column.categories).to(numbers.dtype)
+            if column.categories
+            else numbers[..., i : i + 1]
+            for i, column in enumerate(self.columns)
+        ]
+        return torch.cat(parts, dim=-1)
+
+
+class PastPath(nn.Module):
+    """A linear map from past covariates to the horizon, zero at first, solved for in closed form and not trained.
+
+    Of each it reads the last steps one by one, and before them means over spans that double.
+    """
+
+    weight: Tensor
+
+    def __init__(self, size: int, lookback: int, horizon: int) -> None:
+        super().__init__()
+        self.lags = min(LAGS, lookback)
+        self.spans = [(near, far) for near, far in spans(lookback)[:-1] if far > self.lags]
+        self.n_inputs = size * (self.lags + len(self.spans))
+        self.register_buffer("weight", torch.zeros(self.n_inputs, horizon))
+
+    def inputs(self, past: Tensor) -> Tensor:
+        """What the weights are multiplied with: (samples, lookback, size) -> (samples, n_inputs)."""
+        lookback = past.shape[1]
+        means = [past[:, lookback - far : lookback - near].mean(1, keepdim=True) for near, far in self.spans]
+        return torch.cat([*means, past[:, lookback - self.lags :]], dim=1).flatten(1)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(samples, n_inputs) -> (samples, horizon)"""
+        return inputs @ self.weight
+
+
+class CovariateEmbedding(nn.Module):
+    """What the tokens of a window say of its covariates, nothing at first."""
+
+    def __init__(self, size: int, patches: PatchEmbedding, d_model: int) -> None:
+        super().__init__()
+        self.patch_len, self.stride = patches.patch_len, patches.stride
+        self.project = nn.Linear(size * self.patch_len, d_model, bias=False)
+        nn.init.zeros_(self.project.weight)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(samples, lookback, size) -> (samples, tokens, d_model)"""
+        padded = torch.cat([inputs, inputs[:, -1:].expand(-1, self.stride, -1)], dim=1)
+        patches = padded.unfold(1, self.patch_len, self.stride)  # (samples, tokens, size, patch_len)
+        out: Tensor = self.project(patches.flatten(2))
+        return out
