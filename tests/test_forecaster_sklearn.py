@@ -376,7 +376,7 @@ def test_a_notebook_draws_a_diagram_or_writes_text(wrapped):
 @pytest.mark.parametrize(
     "name",
     [
-        *("static_cols", "past_cols", "future_cols", "variant"),
+        "variant",
         *("channel_mixing", "warm_start", "checkpoint_dir"),
     ],
 )
@@ -386,7 +386,7 @@ def test_parameters_that_did_nothing_are_gone(name):
         TitansForecaster(**{name: None})
 
 
-@pytest.mark.parametrize("name", ["level", "quantiles", "future"])
+@pytest.mark.parametrize("name", ["level", "quantiles"])
 def test_arguments_of_predict_that_did_nothing_are_gone(trained, name):
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
         trained.predict(**{name: [80]})

@@ -20,6 +20,7 @@ ROOMS = {
     "statistical": {"tables"},
     "training": {"windows", "tables", "model", "devices", "progress"},
     "stream": {"training", "windows", "tables", "model"},
+    "regression": {"training", "windows", "tables", "model", "devices"},
     "arguments": {"tables"},
     "defaults": {"tables"},
     "packing": {"tables"},
@@ -27,11 +28,11 @@ ROOMS = {
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables", "model"},
     "fitted": {
-        *("bounds", "combination", "statistical", "stream"),
+        *("bounds", "combination", "statistical", "stream", "regression"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),
     },
     "saving": {
-        *("bounds", "combination", "statistical", "stream"),
+        *("bounds", "combination", "statistical", "stream", "regression"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
     "forecaster": {

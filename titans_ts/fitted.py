@@ -145,7 +145,8 @@ class FittedModel:
         """
         progress = Progress() if progress is None else progress
         device, horizon = options.device, config.horizon
-        progress.begin("covariates")
+        if panel.covariates is not None:
+            progress.begin("covariates")
         regression, explained = fit_regression(panel, fold, config, device)
         if regression is not None:
             panel = regression.without(panel, np.arange(panel.n_series))

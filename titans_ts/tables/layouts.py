@@ -293,8 +293,9 @@ def _read_long(table: pd.DataFrame, id_col: str | None, time_col: str, target_co
         ids = [name for name in extra if id_col is None and looks_like_ids(table[name])]
         more = f" Column {ids[0]!r} looks like ids: pass `id_col={ids[0]!r}`." if len(extra) == len(ids) == 1 else ""
         raise ValueError(
-            f"columns {extra.tolist()} are neither id, time nor target; name them in `static_cols`, `past_cols` or "
-            f"`future_cols` if they are covariates, or drop them, with `df.drop(columns={extra.tolist()!r})`.{more}"
+            f"columns {extra.tolist()} are neither id, time nor target; drop them, with "
+            f"`df.drop(columns={extra.tolist()!r})`, or name covariates in `static_cols`, `past_cols` or `future_cols`."
+            f"{more}"
         )
     if FORECAST in (id_col, time_col):
         raise ValueError(f"the forecast's own column is {FORECAST!r}; rename the table's column of that name.")
