@@ -31,7 +31,7 @@ def test_every_value_is_that_of_the_published_file(data_folder: Path) -> None:
     for name, words in (("season", SEASONS), ("weathersit", WEATHER)):
         assert frame[name].tolist() == [words[int(row[name]) - 1] for row in rows], name
     ds = frame["ds"].dt
-    parts = zip(ds.month, ds.day, ds.year, ds.hour, (ds.weekday + 1) % 7, strict=True)
+    parts = zip(ds.month, ds.day, ds.year, ds.hour, (ds.day_of_week + 1) % 7, strict=True)
     assert [(f"{m}/{d}/{y}", str(h), str(w)) for m, d, y, h, w in parts] == [
         (row["dteday"], row["hr"], row["weekday"]) for row in rows
     ]
@@ -77,7 +77,8 @@ def test_the_scaler_knows_the_numbers_of_the_train_rows() -> None:
 
 
 def test_frames_are_not_shared() -> None:
-    load_dataset("bike_sharing").frame["cnt"] = 0
+    frame = load_dataset("bike_sharing").frame
+    frame["cnt"] = 0
     assert load_dataset("bike_sharing").frame["cnt"].max() == 977
 
 
