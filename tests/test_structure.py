@@ -34,8 +34,10 @@ ROOMS = {
         *("bounds", "combination", "statistical", "stream"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
+    "gates": {"fitted", "stream", "tables"},
+    "plots": {"tables", "training"},
     "forecaster": {
-        *("bounds", "progress", "stream"),
+        *("bounds", "gates", "progress", "stream"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},
