@@ -80,11 +80,13 @@ def plot_forecast(
 
     Examples
     --------
-    >>> from titans_ts import TitansForecaster, load_dataset
-    >>> hours = load_dataset("bike_sharing").frame[["ds", "cnt"]][-1000:]
-    >>> names = dict(time_col="ds", target_col="cnt")
-    >>> model = TitansForecaster(**names, lookback=48, missing="interpolate", max_epochs=0).fit(hours[:-24])
-    >>> axes = plot_forecast(hours[:-24], model.predict(24), actuals=hours, **names)  # doctest: +SKIP
+    >>> from titans_ts import load_dataset
+    >>> hours = load_dataset("bike_sharing").frame[["ds", "cnt"]]
+    >>> week = hours[-168:].rename(columns={"cnt": "last week again"})
+    >>> week["ds"] += pd.Timedelta(days=7)
+    >>> axes = plot_forecast(hours, week, time_col="ds", target_col="cnt")
+    >>> axes.get_legend_handles_labels()[1]
+    ['history', 'last week again']
     >>> axes.figure.savefig("forecast.png")  # doctest: +SKIP
     """
     if last is not None and last < 1:
@@ -103,6 +105,7 @@ def plot_forecast(
                 future = _after(past, future)
             shown = past[target_col].dropna().iloc[-(last or LAST * len(future)) :]
             _line(each, shown, HISTORY, "history", width=1.2)
+            each.axvline(_positions(future.index[:1])[0], color="0.75", linewidth=0.8)
         if series in truths:
             came = truths[series]
             if past is not None and not has_times(actuals, time_col):
