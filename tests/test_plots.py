@@ -136,6 +136,14 @@ def test_each_series_has_axes_of_its_own(kind: str, layout: str) -> None:
         plot_forecast(history, ahead, ids=["c"])
 
 
+def test_one_step_is_a_point_and_its_interval_a_bar() -> None:
+    axes = plot_forecast(series(), forecast()[:1])
+    (point,) = (each for each in axes.lines if each.get_label() == "forecast")
+    assert (point.get_marker(), point.get_ydata().tolist()) == ("o", [30])
+    bars = {each.get_label(): each.get_segments()[0][:, 1].tolist() for each in axes.collections}
+    assert bars == {"95 % interval": [25, 35], "80 % interval": [28, 32]}
+
+
 def test_a_series_and_its_forecast_with_a_level() -> None:
     history = series().set_index("ds")["y"]
     point = forecast().set_index("ds")["Titans"].rename("y")

@@ -526,6 +526,15 @@ class TitansForecaster(BaseEstimator):
             If `fit` has not been called.
         TypeError, ValueError
             If the model reads no long-term memory, `every` is no positive integer, or as `update` raises them.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> hours = pd.date_range("2024-01-01", periods=300, freq="h")
+        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(300) * 2 * np.pi / 24)}, index=hours)
+        >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, linear_path=True, context="stream")
+        >>> model.fit(df[:250]).gates(df[250:])["ds"].dt.hour.tolist()
+        [9, 9, 11]
         """
         check_is_fitted(self)
         panel, series = self._context(rows)

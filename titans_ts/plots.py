@@ -465,7 +465,10 @@ def _draw_models(axes: Axes, rows: pd.DataFrame, models: dict[str, Forecast], la
             label = f"{first}{level:g} % interval" if labels else None
             shade = 0.18 + 0.16 * i / max(len(model.intervals) - 1, 1)
             ends = (rows[end].to_numpy(dtype=np.float64) for end in (low, high))
-            axes.fill_between(at, *ends, color=colour, alpha=shade, linewidth=0, label=label)
+            if len(at) == 1:  # which has an interval, but no area
+                axes.vlines(at, *ends, color=colour, alpha=shade, linewidth=6, label=label)
+            else:
+                axes.fill_between(at, *ends, color=colour, alpha=shade, linewidth=0, label=label)
         for share, column in model.quantiles.items():
             label = f"{first}quantile {share:g}" if labels else None
             _line(axes, rows[column], colour, label, width=0.9, style="--")
@@ -480,7 +483,10 @@ def _colours(n: int) -> list[str]:
 
 def _line(axes: Axes, values: pd.Series, colour: str, label: str | None, width: float, style: Any = "-") -> None:
     y = values.to_numpy(dtype=np.float64)
-    axes.plot(_positions(values.index), y, color=colour, linewidth=width, linestyle=style, label=label)
+    how: dict[str, Any] = dict(color=colour, linewidth=width, linestyle=style, label=label)
+    if len(y) == 1:
+        how |= dict(marker="o", markersize=4)
+    axes.plot(_positions(values.index), y, **how)
 
 
 def _positions(times: pd.Index) -> np.ndarray:
