@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -160,15 +159,6 @@ def test_rows_without_times_follow_the_history() -> None:
     assert line(axes[1], "actual").to_dict() == {6: 8, 7: 8}
     column = plot_forecast(pl.Series("y", [1.0, 2.0]), pl.Series("y", [3.0]))
     assert line(column, "forecast").to_dict() == {2: 3}
-
-
-def test_times_of_a_zone_are_labelled_in_it() -> None:
-    hours = pd.date_range("2024-01-01", periods=8, freq="h", tz="Asia/Tokyo")
-    table = pd.Series(np.arange(8.0), hours)
-    axes = plot_forecast(table[:6], table[6:])
-    assert line(axes, "forecast").index[0] == np.datetime64("2023-12-31T21:00")
-    axes.figure.canvas.draw()
-    assert "06:00" in [label.get_text() for label in axes.get_xticklabels()]
 
 
 def test_many_series_are_a_grid_that_says_how_many_there_are() -> None:
@@ -330,9 +320,3 @@ def test_what_a_forecaster_returns_can_be_drawn() -> None:
     plot_surprise(later, model.anomalies(later), series_id="b")
     assert len(line(plot_gates(model.gates(later))[0], "smooth")) == 3  # 50 hours, a day at a time
     assert legend_of(plot_training(model.history_))[-1] == "kept: the initialisation"
-
-
-def test_without_matplotlib_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install titans-ts\[plot\]"):
-        plot_forecast(series(), forecast())

@@ -35,7 +35,8 @@ ROOMS = {
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
     "gates": {"fitted", "stream", "tables"},
-    "plots": {"tables", "training"},
+    "drawing": {"tables"},
+    "plots": {"drawing", "tables", "training"},
     "forecaster": {
         *("bounds", "gates", "progress", "stream"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),

@@ -14,23 +14,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .drawing import (
+    COLOURS,
+    WIDTH,
+    add_legend,
+    colours,
+    draw_line,
+    draw_models,
+    finish,
+    grid,
+    one_or_all,
+    positions,
+)
 from .tables.curves import Curves, Forecast, as_pandas, forecasts_of, has_times, kind_of, read_curves, times_of
 from .tables.layouts import FORECAST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from .training.history import History
 
 __all__ = ["plot_backtest", "plot_coverage", "plot_forecast", "plot_gates", "plot_surprise", "plot_training"]
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 HISTORY, TRUTH, ALARM = "0.45", "0.15", "#D55E00"
 MOST_SERIES = 12  # drawn where `ids` does not say which
 LAST = 3  # times the steps forecast, that are shown of the history
-LETTERS = 13  # of a legend in an inch
-WIDTH, HEIGHT = 8.0, 3.4  # inches of one series; less of each in a grid
 
 
 def plot_forecast(
@@ -97,25 +105,25 @@ def plot_forecast(
     ahead = read_curves(forecast, kind, **names, value=FORECAST)
     truths: Curves = {} if actuals is None else read_curves(actuals, kind, **names, value=target_col)
     chosen = _chosen(ids, ahead, "forecast")
-    axes, own = _grid(len(chosen), ax, len(ahead) if ids is None else None)
+    axes, own = grid(len(chosen), ax, len(ahead) if ids is None else None)
     for each, series in zip(axes, chosen, strict=True):
         past, future = pasts.get(series), ahead[series]
         if past is not None:
             if not has_times(forecast, time_col):
                 future = _after(past, future)
             shown = past[target_col].dropna().iloc[-(last or LAST * len(future)) :]
-            _line(each, shown, HISTORY, "history", width=1.2)
-            each.axvline(_positions(future.index[:1])[0], color="0.75", linewidth=0.8)
+            draw_line(each, shown, HISTORY, "history", width=1.2)
+            each.axvline(positions(future.index[:1])[0], color="0.75", linewidth=0.8)
         if series in truths:
             came = truths[series]
             if past is not None and not has_times(actuals, time_col):
                 came = _after(past, came)
             came = came[target_col].reindex(future.index)
-            _line(each, came, TRUTH, "actual", width=1.2, style=(0, (2, 1.2)))
-        _draw_models(each, future, _models(models, future.columns))
-        _finish(each, future.index, None if series is None else str(series))
-    _legend(axes, own)
-    return _given_back(axes)
+            draw_line(each, came, TRUTH, "actual", width=1.2, style=(0, (2, 1.2)))
+        draw_models(each, future, _models(models, future.columns))
+        finish(each, future.index, None if series is None else str(series))
+    add_legend(axes, own)
+    return one_or_all(axes)
 
 
 def plot_backtest(
@@ -154,21 +162,21 @@ def plot_backtest(
     """
     curves = _long_curves(frame, (time_col, target_col, cutoff_col), id_col, time_col)
     chosen = _chosen(ids, curves, "frame")
-    axes, own = _grid(len(chosen), ax, len(curves) if ids is None else None)
+    axes, own = grid(len(chosen), ax, len(curves) if ids is None else None)
     for each, series in zip(axes, chosen, strict=True):
         rows = curves[series]
         came = rows[target_col][~rows.index.duplicated()]
-        _line(each, came, TRUTH, "actual", width=1.2)
+        draw_line(each, came, TRUTH, "actual", width=1.2)
         found = _models(models, _numeric(rows, target_col, cutoff_col))
         for i, (cutoff, window) in enumerate(rows.groupby(cutoff_col)):
-            begin, end = _positions(times_of(pd.Index([cutoff]))), _positions(window.index[-1:])
+            begin, end = positions(times_of(pd.Index([cutoff]))), positions(window.index[-1:])
             each.axvline(begin[0], color="0.5", linewidth=0.8, linestyle=":", label=None if i else "cutoff")
             if i % 2:
                 each.axvspan(begin[0], end[0], color="0.5", alpha=0.09, linewidth=0, zorder=0)
-            _draw_models(each, window, found, labels=not i)
-        _finish(each, rows.index, None if series is None else str(series))
-    _legend(axes, own)
-    return _given_back(axes)
+            draw_models(each, window, found, labels=not i)
+        finish(each, rows.index, None if series is None else str(series))
+    add_legend(axes, own)
+    return one_or_all(axes)
 
 
 def plot_training(history: History, *, ax: Axes | None = None) -> Axes:
@@ -190,7 +198,7 @@ def plot_training(history: History, *, ax: Axes | None = None) -> Axes:
     ModuleNotFoundError
         If matplotlib is not installed.
     """
-    (axes,), own = _grid(1, ax)
+    (axes,), own = grid(1, ax)
     table = pd.DataFrame(history.evaluations).set_index("epoch")
     for name, label, colour in (
         ("train_loss", "training loss", COLOURS[1]),
@@ -203,9 +211,9 @@ def plot_training(history: History, *, ax: Axes | None = None) -> Axes:
     what = "the initialisation" if history.best is history.evaluations[0] else f"epoch {best:g}"
     axes.axvline(best, color="0.5", linewidth=0.9, linestyle="--", label=f"kept: {what}")
     axes.set(xlabel="epoch", ylabel="loss")
-    _finish(axes, None, f"ended: {history.stopped}")
+    finish(axes, None, f"ended: {history.stopped}")
     axes.set_xlim(-0.02 * max(table.index[-1], 1), 1.02 * max(table.index[-1], 1))  # also of an initialisation alone
-    _legend([axes], own)
+    add_legend([axes], own)
     return axes
 
 
@@ -250,9 +258,9 @@ def plot_coverage(
             f"`frame` must have the two ends of an interval, as 'Titans-lo-80' and 'Titans-hi-80', got the columns "
             f"{reprlib.repr(list(table))}. Ask for them with `level`."
         )
-    (axes,), own = _grid(1, ax, size=(4.6, 4.6))
+    (axes,), own = grid(1, ax, size=(4.6, 4.6))
     axes.plot([0, 100], [0, 100], color="0.5", linewidth=0.9, linestyle="--", label="as it should be")
-    for (name, model), colour in zip(found.items(), _colours(len(found)), strict=True):
+    for (name, model), colour in zip(found.items(), colours(len(found)), strict=True):
         levels, shares = sorted(model.intervals), []
         for level in levels:
             ends = table[[target_col, *model.intervals[level]]].dropna()
@@ -263,8 +271,8 @@ def plot_coverage(
         axes.plot(levels, shares, color=colour, linewidth=1.4, marker="o", markersize=5, label=name)
     axes.set(xlim=(0, 100), ylim=(0, 100), xlabel="nominal level, %", ylabel="empirical coverage, %")
     axes.set_aspect("equal")
-    _finish(axes, None, None)
-    _legend([axes], own)
+    finish(axes, None, None)
+    add_legend([axes], own)
     return axes
 
 
@@ -312,21 +320,21 @@ def plot_surprise(
     if series not in values:
         raise ValueError(f"`series_id` must be one of {reprlib.repr(list(values))}, got {series_id!r}.")
     rows, value = found[series if series in found else next(iter(found))], values[series][target_col]
-    axes, own = _grid(2, ax, size=(WIDTH, 4.6), stacked=(2, 1))
+    axes, own = grid(2, ax, size=(WIDTH, 4.6), stacked=(2, 1))
     top, below = axes
-    _line(top, value, HISTORY, "history" if series is None else str(series), width=1.1)
-    _line(below, rows["surprise"], COLOURS[0], "surprise", width=1.0)
+    draw_line(top, value, HISTORY, "history" if series is None else str(series), width=1.1)
+    draw_line(below, rows["surprise"], COLOURS[0], "surprise", width=1.0)
     below.axhline(1, color="0.5", linewidth=0.9, linestyle="--", label="an error of the usual size")
     if "anomaly" in rows:
         alarms = rows.index[rows["anomaly"].to_numpy(dtype=bool)]
         marks: dict[str, Any] = dict(color=ALARM, linestyle="none", marker="o", markersize=5, zorder=3)
-        top.plot(_positions(alarms), value.reindex(alarms), label="anomalous", **marks)
-        below.plot(_positions(alarms), rows["surprise"].reindex(alarms), **marks)
+        top.plot(positions(alarms), value.reindex(alarms), label="anomalous", **marks)
+        below.plot(positions(alarms), rows["surprise"].reindex(alarms), **marks)
     below.set_ylim(bottom=0)
     below.set_ylabel("surprise")
     for each in axes:
-        _finish(each, rows.index, None)
-    _legend(axes, own)
+        finish(each, rows.index, None)
+    add_legend(axes, own)
     return np.array(axes)
 
 
@@ -360,55 +368,16 @@ def plot_gates(
     """
     curves = _long_curves(gates, (time_col,), id_col, time_col)
     chosen = _chosen(ids, curves, "gates")
-    axes, own = _grid(len(chosen), ax, len(curves) if ids is None else None)
+    axes, own = grid(len(chosen), ax, len(curves) if ids is None else None)
     for each, series in zip(axes, chosen, strict=True):
         shares = curves[series]
-        for name, colour in zip(shares, _colours(shares.shape[1]), strict=True):
-            _line(each, shares[name], colour, str(name), width=1.5)
+        for name, colour in zip(shares, colours(shares.shape[1]), strict=True):
+            draw_line(each, shares[name], colour, str(name), width=1.5)
         each.set_ylim(-0.03, 1.03)
         each.set_ylabel("share of memory")
-        _finish(each, shares.index, None if series is None else str(series))
-    _legend(axes, own)
-    return _given_back(axes)
-
-
-def _pyplot() -> Any:
-    try:
-        from matplotlib import pyplot
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "pictures need matplotlib, which is not installed. Install it by `pip install titans-ts[plot]`."
-        ) from error
-    return pyplot
-
-
-def _grid(
-    n: int,
-    ax: Any,
-    n_there: int | None = None,
-    size: tuple[float, float] = (WIDTH, HEIGHT),
-    stacked: tuple[int, ...] | None = None,
-) -> tuple[list[Axes], Figure | None]:
-    """`n` axes, those given or of a new figure, which is returned too; `stacked` has their relative heights."""
-    if ax is not None:
-        axes = list(np.ravel(np.array(ax, dtype=object)))
-        if len(axes) != n:
-            raise ValueError(f"`ax` must have {n} axes, one for each that is drawn, got {len(axes)}.")
-        return axes, None
-    pyplot = _pyplot()
-    if stacked is not None:
-        how: dict[str, Any] = dict(figsize=size, height_ratios=stacked, sharex=True)
-        columns, rows = 1, n
-    else:
-        columns = 1 if n == 1 else 2 if n in (2, 4) else 3
-        rows = -(-n // columns)
-        how = dict(figsize=size if n == 1 else (4.0 * columns, 2.5 * rows + 0.4))
-    figure, grid = pyplot.subplots(rows, columns, squeeze=False, layout="constrained", **how)
-    for empty in grid.flat[n:]:
-        empty.remove()
-    if n_there is not None and n_there > n:
-        figure.suptitle(f"{n} of {n_there} series", x=0.01, horizontalalignment="left", fontsize=9, color="0.35")
-    return list(grid.flat[:n]), figure
+        finish(each, shares.index, None if series is None else str(series))
+    add_legend(axes, own)
+    return one_or_all(axes)
 
 
 def _chosen(ids: Sequence[Hashable] | None, curves: Curves, name: str) -> list[Hashable]:
@@ -454,75 +423,3 @@ def _numeric(table: pd.DataFrame, *without: str) -> list[Hashable]:
 def _after(past: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows without times behind the past."""
     return rows.set_axis(rows.index + len(past), axis=0)
-
-
-def _draw_models(axes: Axes, rows: pd.DataFrame, models: dict[str, Forecast], labels: bool = True) -> None:
-    """Point forecasts and intervals, the wider ones lighter."""
-    at = _positions(rows.index)
-    for (name, model), colour in zip(models.items(), _colours(len(models)), strict=True):
-        first = f"{name}, " if len(models) > 1 else ""
-        for i, (level, (low, high)) in enumerate(model.intervals.items()):
-            label = f"{first}{level:g} % interval" if labels else None
-            shade = 0.18 + 0.16 * i / max(len(model.intervals) - 1, 1)
-            ends = (rows[end].to_numpy(dtype=np.float64) for end in (low, high))
-            if len(at) == 1:  # which has an interval, but no area
-                axes.vlines(at, *ends, color=colour, alpha=shade, linewidth=6, label=label)
-            else:
-                axes.fill_between(at, *ends, color=colour, alpha=shade, linewidth=0, label=label)
-        for share, column in model.quantiles.items():
-            label = f"{first}quantile {share:g}" if labels else None
-            _line(axes, rows[column], colour, label, width=0.9, style="--")
-        if model.point is not None:
-            label = str(name if name != FORECAST or len(models) > 1 else "forecast") if labels else None
-            _line(axes, rows[model.point], colour, label, width=1.7)
-
-
-def _colours(n: int) -> list[str]:
-    return [COLOURS[i % len(COLOURS)] for i in range(n)]
-
-
-def _line(axes: Axes, values: pd.Series, colour: str, label: str | None, width: float, style: Any = "-") -> None:
-    y = values.to_numpy(dtype=np.float64)
-    how: dict[str, Any] = dict(color=colour, linewidth=width, linestyle=style, label=label)
-    if len(y) == 1:
-        how |= dict(marker="o", markersize=4)
-    axes.plot(_positions(values.index), y, **how)
-
-
-def _positions(times: pd.Index) -> np.ndarray:
-    """Times as matplotlib takes them; those of a zone in UTC, from which the axis is labelled in the zone."""
-    if isinstance(times, pd.DatetimeIndex):
-        return (times if times.tz is None else times.tz_convert(None)).to_numpy()
-    return times.to_numpy()
-
-
-def _finish(axes: Axes, times: pd.Index | None, title: str | None) -> None:
-    """A light grid, readable dates, and the name of the series."""
-    axes.grid(color="0.9", linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0.01)
-    if title is not None:
-        axes.set_title(title, loc="left", fontsize=10)
-    if isinstance(times, pd.DatetimeIndex):
-        from matplotlib import dates
-
-        locator = dates.AutoDateLocator(tz=times.tz, minticks=3, maxticks=7)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=times.tz))
-
-
-def _legend(axes: Sequence[Axes], own: Figure | None) -> None:
-    """One legend for all: below the axes of a figure of ours, else in the first of those given."""
-    handles = {label: handle for each in axes for handle, label in zip(*each.get_legend_handles_labels(), strict=True)}
-    if own is None:
-        axes[0].legend(handles.values(), handles, loc="best", fontsize=8, framealpha=0.8)
-    else:
-        room = LETTERS * own.get_figwidth()
-        lengths = [len(str(label)) + 6 for label in handles]
-        columns = len(lengths) if sum(lengths) <= room else max(1, int(room // max(lengths)))
-        own.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
-
-
-def _given_back(axes: list[Axes]) -> Any:
-    return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)

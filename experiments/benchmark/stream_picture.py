@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmark.estimator import closed_form
 from record import RESULTS
 from titans_ts import TitansForecaster, load_dataset
-from titans_ts.plots import COLOURS, plot_gates, plot_surprise
+from titans_ts.drawing import COLOURS
+from titans_ts.plots import plot_gates, plot_surprise
 
 DAY = 96  # rows
 FITTED, STREAMED = 300, 90  # days
