@@ -157,6 +157,10 @@ def test_rows_without_times_follow_the_history() -> None:
     assert line(axes[1], "history").to_dict() == {0: 1, 1: 3, 2: 5, 3: 7, 4: 9, 5: 11}
     assert line(axes[1], "forecast").to_dict() == {6: 7, 7: 7}
     assert line(axes[1], "actual").to_dict() == {6: 8, 7: 8}
+    with_level = {"Titans": ahead, "Titans-lo-80": ahead - 1, "Titans-hi-80": ahead + 2}
+    axes = plot_forecast(past, with_level)
+    assert line(axes[1], "forecast").to_dict() == {6: 7, 7: 7}
+    assert area(axes[1], "80 % interval").tolist() == [[6, 6], [9, 9]]
     column = plot_forecast(pl.Series("y", [1.0, 2.0]), pl.Series("y", [3.0]))
     assert line(column, "forecast").to_dict() == {2: 3}
 

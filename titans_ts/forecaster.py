@@ -23,7 +23,7 @@ from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
 from .fitted import FitOptions, FittedModel
-from .gates import gate_shares
+from .gates import gate_shares, without_missing
 from .model import ModelConfig, SimbaForecaster
 from .model.origins import season_of
 from .progress import Progress
@@ -541,7 +541,7 @@ class TitansForecaster(BaseEstimator):
         self._check_fitted_series(panel, series, "rows")
         steps = check_integer("every", every, 1, season_of(self.network_.config.cycle))
         shares = gate_shares(self.fitted_, panel, series, steps, self.missing)
-        return panel.rows_table(shares, self.id_col, self.time_col, kept=~np.isnan(next(iter(shares.values()))))
+        return without_missing(panel.rows_table(shares, self.id_col, self.time_col), list(shares))
 
     def summary(self) -> pd.DataFrame:
         """What `fit` chose from the data, and by how much.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from .fitted import FittedModel
@@ -31,7 +32,7 @@ def gate_shares(fitted: FittedModel, rows: Panel, series: np.ndarray, every: int
     Returns
     -------
     dict of str to ndarray, shape (rows,)
-        A column for each part of a forecast; NaN where nothing was asked.
+        A column for each part of a forecast; NaN between readings.
     """
     lengths, offsets = rows.data.lengths, rows.data.offsets
     found: dict[str, np.ndarray] = {}
@@ -43,6 +44,16 @@ def gate_shares(fitted: FittedModel, rows: Panel, series: np.ndarray, every: int
         for name, shares in _shares(fitted.long_term, series[index]).items():
             found.setdefault(name, np.full(len(rows.data.values), np.nan))[offsets[index] + until - 1] = shares
     return found
+
+
+def without_missing(table: Any, columns: list[str]) -> Any:
+    """A table of any kind without the rows in which these columns are NaN."""
+    if isinstance(table, pd.DataFrame):
+        return table.dropna(subset=columns).reset_index(drop=True)
+    import narwhals as nw  # which pandas tables do not need
+
+    native = nw.from_native(table, eager_only=True)
+    return native.filter(*(~nw.col(name).is_nan() for name in columns)).to_native()
 
 
 def _shares(long_term: LongTerm | None, series: np.ndarray) -> dict[str, np.ndarray]:

@@ -58,7 +58,7 @@ def read_curves(table: Any, kind: str, *, id_col: str, time_col: str, value: str
 
     Parameters
     ----------
-    table : DataFrame, Series or ndarray of any kind that `fit` takes
+    table : DataFrame, Series or ndarray of any kind that `fit` takes, or dict of ndarray as `predict` returns it
     kind : {"long", "single", "wide"}
         As `kind_of` tells it.
     id_col, time_col : str
@@ -171,7 +171,11 @@ def has_times(table: Any, time_col: str) -> bool:
 
 
 def as_pandas(table: Any) -> pd.DataFrame | pd.Series:
-    """A table of any kind as one of pandas."""
+    """A table of any kind as one of pandas; a dict has an array (rows, channels) for each output of a forecast."""
+    if isinstance(table, dict):
+        outputs = [pd.DataFrame(values).add_suffix(name.removeprefix(FORECAST)) for name, values in table.items()]
+        frame = pd.concat(outputs, axis=1)
+        return frame.rename(columns={str(i): i for i in range(frame.shape[1] // len(outputs))})
     if isinstance(table, np.ndarray):
         return pd.DataFrame(table) if table.ndim > 1 else pd.Series(table)
     from .native import from_extended, from_native  # loads narwhals

@@ -213,9 +213,7 @@ class Panel:
         whole[data.series_of_row, data.row_in_series + np.repeat(data.starts - begin, data.lengths), 0] = values
         return self._without_rows(np.full(self.n_series, begin)).write(whole)
 
-    def rows_table(
-        self, columns: dict[str, np.ndarray], id_col: str, time_col: str, kept: np.ndarray | None = None
-    ) -> Any:
+    def rows_table(self, columns: dict[str, np.ndarray], id_col: str, time_col: str) -> Any:
         """A long table, whatever the layout was, with numbers of each of the panel's own rows.
 
         Parameters
@@ -223,8 +221,6 @@ class Panel:
         columns : dict of str to ndarray, shape (rows,)
         id_col, time_col : str
             Names of the columns of ids and times where the table had none.
-        kept : ndarray of bool, shape (rows,), optional
-            The rows to lay out; all if None.
         """
         layout = self.layout
         named = replace(
@@ -234,8 +230,7 @@ class Panel:
             time_col=time_col if layout.time_col is None else layout.time_col,
         )
         panel = replace(self, layout=named)
-        table = panel._rows_table(columns)
-        return panel._to_backend(table if kept is None else table[kept].reset_index(drop=True))
+        return panel._to_backend(panel._rows_table(columns))
 
     def _rows_table(self, columns: dict[str, np.ndarray]) -> pd.DataFrame:
         """A row for each of the panel's own rows."""
