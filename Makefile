@@ -11,7 +11,7 @@ TABLES := etth1 etth2 ettm1 ettm2 weather
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## fit, forecast and draw one series, offline
+demo: $(READY) ## forecast a week of bicycle rentals and draw it, offline
 	$(BIN)/python experiments/demo.py
 
 test: $(READY) ## run all tests but the slow ones

@@ -39,6 +39,7 @@ def test_the_guard_refuses_the_network(tmp_path: Path) -> None:
     [
         ("import titans_ts", {"torch", "pandas", "sklearn", "optuna", "pooch", "narwhals"}),
         ("from titans_ts import read_file", {"torch", "sklearn", "optuna", "pooch", "narwhals"}),
+        ("from titans_ts.plots import plot_forecast", {"torch", "sklearn", "optuna", "pooch", "matplotlib"}),
         ("from titans_ts.kernels import memory_scan", {"optuna", "pooch", "narwhals"}),
         ("from titans_ts.datasets import load_dataset", {"torch", "sklearn", "optuna", "pooch", "narwhals"}),
     ],

@@ -49,10 +49,10 @@ def python_files_on_disk() -> set[str]:
     return found
 
 
-def test_the_wheel_holds_every_python_file_and_nothing_else(built: Path) -> None:
+def test_the_wheel_holds_every_python_file_the_data_set_and_nothing_else(built: Path) -> None:
     with wheel(built) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == python_files_on_disk() | {"titans_ts/py.typed"}
+    assert names == python_files_on_disk() | {"titans_ts/py.typed", "titans_ts/datasets/bike_sharing.csv.gz"}
 
 
 def test_the_wheel_owns_one_name_at_the_top(built: Path) -> None:
@@ -65,10 +65,10 @@ def test_the_wheel_states_name_version_and_licence(built: Path) -> None:
     with wheel(built) as archive:
         info = f"titans_ts-{titans_ts.__version__}.dist-info"
         metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
-        licence = archive.read(f"{info}/licenses/LICENSE")
+        licences = {name: archive.read(f"{info}/licenses/{name}") for name in ("LICENSE", "LICENSE-data")}
     assert (metadata["Name"], metadata["Version"]) == ("titans-ts", titans_ts.__version__)
-    assert metadata["License-Expression"] == "MIT"
-    assert licence == (REPOSITORY / "LICENSE").read_bytes()
+    assert metadata["License-Expression"] == "MIT AND CC-BY-4.0"
+    assert licences == {name: (REPOSITORY / name).read_bytes() for name in licences}
 
 
 def test_the_source_archive_holds_the_tests_and_their_set_up(built: Path) -> None:
@@ -77,4 +77,5 @@ def test_the_source_archive_holds_the_tests_and_their_set_up(built: Path) -> Non
         names = {name.partition("/")[2] for name in archive.getnames()}
     tests = {path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / "tests").rglob("*.py")}
     house = {"Makefile", "constraints.txt", "pyproject.toml", "setup.cfg", "README.md", "CHANGELOG.md", "LICENSE"}
-    assert house | {".ci/run"} | tests <= names
+    data = {"LICENSE-data", "datasets/bike_sharing.csv.gz"}
+    assert house | {".ci/run"} | data | tests <= names

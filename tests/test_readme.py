@@ -7,6 +7,7 @@ import re
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +21,15 @@ def test_the_example_prints_what_is_shown_below_it() -> None:
     with redirect_stdout(printed):
         exec(code, {})
     assert printed.getvalue() == shown
+
+
+def test_the_example_of_a_picture_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    (imported,) = re.findall(r"^from titans_ts import TitansForecaster$", first, re.MULTILINE)
+    exec(f"{imported}\n{second}", {})
+    assert (tmp_path / "rentals.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_every_make_target_it_names_exists() -> None:

@@ -35,8 +35,11 @@ ROOMS = {
         *("bounds", "combination", "statistical", "stream", "regression"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
+    "gates": {"fitted", "stream", "tables"},
+    "drawing": {"tables"},
+    "plots": {"drawing", "tables", "training"},
     "forecaster": {
-        *("bounds", "progress", "stream"),
+        *("bounds", "gates", "progress", "stream"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},

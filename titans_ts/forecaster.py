@@ -23,7 +23,9 @@ from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
 from .fitted import FitOptions, FittedModel
+from .gates import gate_shares, without_missing
 from .model import ModelConfig, SimbaForecaster
+from .model.origins import season_of
 from .progress import Progress
 from .saving import load_model, save_model
 from .stream.fit import STREAM, WINDOW
@@ -561,6 +563,48 @@ class TitansForecaster(BaseEstimator):
         p = conformal_p_values(found, panel.data.lengths)
         columns = {"surprise": found, "p_value": p, "anomaly": p <= level}
         return panel.rows_table(columns, self.id_col, self.time_col)
+
+    def gates(self, rows: Any, *, every: int | None = None) -> Any:
+        """Shares of what the long-term memory reads that its gates let through, as further rows come.
+
+        The model stays where it is; `update` moves it on.
+
+        Parameters
+        ----------
+        rows : table of a kind that `fit` takes
+            Rows that follow those of each series, as `update` takes them.
+        every : int, optional
+            Rows after which the gates are read each time, the last ones too; a season if None.
+
+        Returns
+        -------
+        DataFrame
+            The id and time columns, and shares in [0, 1] for the "smooth" and, where a horizon holds a season, the
+            "seasonal" part of a forecast: a row for each time after whose row the gates were read. `plot_gates` draws
+            it.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        TypeError, ValueError
+            If the model reads no long-term memory, `every` is no positive integer, or as `update` raises them.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> hours = pd.date_range("2024-01-01", periods=300, freq="h")
+        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(300) * 2 * np.pi / 24)}, index=hours)
+        >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, linear_path=True, context="stream")
+        >>> model.fit(df[:250]).gates(df[250:])["ds"].dt.hour.tolist()
+        [9, 9, 11]
+        """
+        check_is_fitted(self)
+        panel, series = self._context(rows)
+        self._check_fitted_series(panel, series, "rows")
+        steps = check_integer("every", every, 1, season_of(self.network_.config.cycle))
+        shares = gate_shares(self.fitted_, panel, series, steps, self.missing)
+        return without_missing(panel.rows_table(shares, self.id_col, self.time_col), list(shares))
 
     def summary(self) -> pd.DataFrame:
         """What `fit` chose from the data, and by how much.

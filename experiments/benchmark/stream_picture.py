@@ -17,12 +17,13 @@ from typing import NamedTuple
 import matplotlib
 import numpy as np
 import pandas as pd
-import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmark.estimator import closed_form
 from record import RESULTS
 from titans_ts import TitansForecaster, load_dataset
+from titans_ts.drawing import COLOURS
+from titans_ts.plots import plot_gates, plot_surprise
 
 DAY = 96  # rows
 FITTED, STREAMED = 300, 90  # days
@@ -36,7 +37,7 @@ class Stream(NamedTuple):
     forecast: pd.DataFrame  # (rows, series) each day's, issued at its midnight
     core: pd.DataFrame  # the same of a model that knows its window alone
     surprise: pd.DataFrame  # (rows, series)
-    shares: np.ndarray  # (days, series, groups) of the first block of the horizon, after each day
+    gates: pd.DataFrame  # as `TitansForecaster.gates` returns it, after each day
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -59,15 +60,14 @@ def main(argv: list[str] | None = None) -> None:
 def streamed(past: pd.DataFrame, later: pd.DataFrame, lookback: int = 2 * DAY) -> Stream:
     """Fit to `past` and go through `later`, whole days, a day at a time."""
     stream, window = (fitted(past, context, lookback) for context in ("stream", "window"))
-    surprise = stream.surprise(later)
-    forecasts, core, shares = [], [], []
+    surprise, gates = stream.surprise(later), stream.gates(later)
+    forecasts, core = [], []
     for begin in range(0, len(later), DAY):
         forecasts.append(stream.predict(DAY))
         core.append(window.predict(DAY))
         for model in (stream, window):
             model.update(later[begin : begin + DAY])
-        shares.append(shares_of(stream))
-    return Stream(pd.concat(forecasts), pd.concat(core), surprise, np.stack(shares))
+    return Stream(pd.concat(forecasts), pd.concat(core), surprise, gates)
 
 
 def fitted(past: pd.DataFrame, context: str, lookback: int) -> TitansForecaster:
@@ -82,44 +82,23 @@ def fitted(past: pd.DataFrame, context: str, lookback: int) -> TitansForecaster:
     return model.fit(past)
 
 
-def shares_of(model: TitansForecaster) -> np.ndarray:
-    """Shares that the gates of a model's memory let through now, (series, groups)."""
-    long_term = model.fitted_.long_term
-    if long_term is None:
-        raise ValueError("`model` must have a long-term memory; fit it with `context='stream'`.")
-    return long_term.memory.shares(long_term.state, torch.arange(model.n_features_in_))[0].numpy()
-
-
 def draw(later: pd.DataFrame, stream: Stream, name: str, path: Path) -> None:
     """Three panels: series and forecasts, surprise, shares of the gate."""
     matplotlib.use("Agg")
-    from matplotlib import dates
     from matplotlib import pyplot as plt
 
     shown = later.index[-DAY * SHOWN :]
-    figure, (top, middle, bottom) = plt.subplots(3, figsize=(12, 8), height_ratios=(3, 1.2, 1.2), layout="constrained")
-    top.plot(later.loc[shown, name], color="0.6", linewidth=1.2, label=f"{name} of ETTm1")
-    top.plot(stream.core.loc[shown, name], color="tab:orange", linewidth=0.9, label="core alone, a day ahead")
-    top.plot(stream.forecast.loc[shown, name], color="tab:blue", linewidth=1.1, label="core and memory, a day ahead")
+    figure, axes = plt.subplots(3, figsize=(12, 8), height_ratios=(3, 1.2, 1.2), layout="constrained")
+    top, middle, bottom = axes
+    plot_surprise(later.loc[shown, [name]], stream.surprise.loc[shown, [name]], ax=(top, middle))
+    top.plot(stream.core.loc[shown, name], color=COLOURS[1], linewidth=0.9, label="core alone, a day ahead")
+    top.plot(stream.forecast.loc[shown, name], color=COLOURS[0], linewidth=1.1, label="core and memory, a day ahead")
     top.legend(loc="upper left", ncols=3, frameon=False)
     top.set_ylim(top=top.get_ylim()[1] + 0.15 * np.ptp(top.get_ylim()))  # for the legend
-    middle.plot(stream.surprise.loc[shown, name], color="tab:red", linewidth=0.8)
-    middle.axhline(1, color="0.6", linewidth=0.8, linestyle=":")
-    middle.set_ylabel("surprise")
-    middle.set_ylim(bottom=0)
-    days = later.index[DAY - 1 :: DAY]
-    number = list(later.columns).index(name)
-    for group, label in zip(stream.shares[:, number].T, ("smooth", "seasonal"), strict=False):
-        bottom.plot(days, group, label=label)
+    plot_gates(stream.gates, ids=[name], ax=bottom)
     bottom.axvspan(shown[0], shown[-1], color="0.93", zorder=0)
-    bottom.set(ylim=(-0.03, 1.03), ylabel="share of the memory", xlabel="shaded: the days above")
-    bottom.legend(loc="lower left", ncols=2, frameon=False)
-    odd = range(1, 31, 2)
-    for panel, index, named in ((top, shown, odd), (middle, shown, odd), (bottom, later.index, (1, 11, 21))):
-        panel.set_xlim(index[0], index[-1])
-        panel.xaxis.set_major_locator(dates.DayLocator(named))
-        panel.xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
-        panel.spines[["top", "right"]].set_visible(False)
+    bottom.set_title("", loc="left")
+    bottom.set_xlabel("shaded: the days above")
     figure.savefig(path, dpi=92, pil_kwargs={"optimize": True})
     plt.close(figure)
 

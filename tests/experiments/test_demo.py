@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import demo
 import numpy as np
@@ -10,87 +12,66 @@ import pandas as pd
 import pytest
 
 from titans_ts import TitansForecaster
+from titans_ts.datasets import Dataset
 
 
-@pytest.fixture
-def example() -> demo.Example:
-    """Five weeks of a daily season, the last two of which are held out."""
-    hour = np.arange(5 * demo.WEEK)
-    series = pd.Series(np.sin(hour * 2 * np.pi / 24), pd.date_range("2024-01-01", periods=len(hour), freq="h"))
-    return demo.Example("Made up", "load", series, horizon=48, season=24)
+def rentals(weeks: int) -> pd.DataFrame:
+    hour = np.arange(weeks * demo.WEEK)
+    times = pd.date_range("2024-01-01", periods=len(hour), freq="h")
+    return pd.DataFrame({"ds": times, "cnt": 100 + 50 * np.sin(hour * 2 * np.pi / 24)})
 
 
 def test_it_says_how_good_it_is_and_draws(
-    example: demo.Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    noisy = example.series + np.random.default_rng(0).normal(0, 0.3, len(example.series))
-    monkeypatch.setattr(demo, "find_series", lambda root: example._replace(series=noisy))
+    noisy = rentals(8)
+    noisy["cnt"] += np.random.default_rng(0).normal(0, 10, len(noisy))
+    monkeypatch.setattr(demo, "load_dataset", lambda name: Dataset(noisy, name, "h", None, None))  # type: ignore[arg-type]
+    monkeypatch.setattr(demo, "LAST", "2024-02-25")  # the last day
+    quick: dict[str, Any] = dict(lookback=48, max_epochs=0, linear_path=True, context="window", combine=False)
+    monkeypatch.setattr(demo, "TitansForecaster", partial(TitansForecaster, **quick))
     demo.main(["--picture", str(tmp_path / "demo.png")])
     printed = capsys.readouterr().out
-    assert f"Made up: {3 * demo.WEEK} hours to learn from, {2 * demo.WEEK} held out" in printed
-    line = next(line for line in printed.splitlines() if line.startswith("titans_ts "))
-    ours, theirs = (float(part.split()[-1]) for part in line.split(":")[0].split(","))
-    assert line.endswith("better")
-    assert 0.2 < ours < theirs  # the noise's mean absolute value is .24
+    assert f"{6 * demo.WEEK} hours to learn from, {2 * demo.WEEK} held out" in printed
+    found = {line[2:17].strip(): line[17:] for line in printed.splitlines() if line.startswith("  ")}
+    ours, theirs = float(found["titans_ts"]), float(found["seasonal naive"])
+    assert 7.5 < ours < theirs  # the noise's mean absolute value is 8
+    change = float(printed.split("titans_ts is ")[1].partition("%")[0])
+    assert change == pytest.approx(100 * (1 - ours / theirs), abs=1)  # of errors that are printed to a tenth
+    assert "better than repeating the last week" in printed
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_errors_are_those_of_every_midnight_held_out(example: demo.Example) -> None:
-    class Zero:
-        origins: list[pd.Timestamp]
+def test_errors_are_those_of_every_midnight_held_out() -> None:
+    class Nothing:
+        horizon_ = demo.WEEK
 
-        def predict(self, df: pd.Series) -> pd.Series:
-            index = pd.date_range(df.index[-1], periods=49, freq="h")[1:]
-            self.origins.append(index[0])
-            return pd.Series(0.0, index)
+        def __init__(self) -> None:
+            self.origins: list[pd.Timestamp] = []
 
-    model = Zero()
-    model.origins = []
-    ours, theirs = demo.held_out_errors(model, example)  # type: ignore[arg-type]
-    assert model.origins == pd.date_range("2024-01-22", periods=13, freq="D").tolist()
-    assert ours == pytest.approx(example.series.abs().mean(), rel=0.02)
-    assert theirs == pytest.approx(0, abs=1e-9)
+        def predict(self, df: pd.DataFrame) -> pd.DataFrame:
+            times = pd.date_range(df["ds"].iloc[-1], periods=demo.WEEK + 1, freq="h")[1:]
+            self.origins.append(times[0])
+            return pd.DataFrame({"ds": times, "Titans": 0.0})
 
-
-def test_rentals_are_hourly_and_hours_without_any_are_missing(tmp_path: Path) -> None:
-    path = tmp_path / "hour.csv"
-    path.write_text("dteday,hr,cnt\n1/1/2011,0,16\n1/1/2011,1,40\n1/1/2011,3,13\n10/1/2012,0,5\n")
-    read = demo.read_rentals(path).series
-    assert read[:4].tolist() == pytest.approx([16, 40, np.nan, 13], nan_ok=True)
-    assert read.index[-1] == pd.Timestamp("2012-09-30 23:00")
-    path.write_text("dteday,hr,cnt\n2011-01-01,5,16\n2011-01-01,6,40\n")  # as another mirror has it
-    assert demo.read_rentals(path).series.index[0] == pd.Timestamp("2011-01-01 05:00")
+    model: Any = Nothing()
+    hours = rentals(5)
+    hours = hours.drop(index=[3 * demo.WEEK + 5])  # a missing hour is not counted
+    found = demo.held_out_errors(model, hours, pd.Timestamp("2024-01-22"))
+    assert model.origins == pd.date_range("2024-01-22", periods=8, freq="D").tolist()
+    assert found["titans_ts"] == pytest.approx(100, rel=0.01)
+    assert found["seasonal naive"] == pytest.approx(0, abs=0.05)  # but for what stands for the missing hour
 
 
-@pytest.mark.data
-def test_the_pictures_data_are_read(data_folder: Path) -> None:
-    path = data_folder / "bike_sharing" / "hour.csv"
-    if not path.exists():
-        pytest.skip("needs bike_sharing/hour.csv beside the published data files")
-    series = demo.read_rentals(path).series
-    assert (len(series), int(series.isna().sum())) == (15336, 125)
-
-
-def test_without_files_a_series_is_made_up_and_a_folder_without_one_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TITANS_TS_DATA", raising=False)
-    monkeypatch.setattr(demo, "load_dataset", _absent)
-    example = demo.find_series(None)
-    assert example.title == "Made-up load"
-    assert len(example.series) == demo.ROWS
-    with pytest.raises(FileNotFoundError, match="ETTh1"):
-        demo.find_series(tmp_path)
-
-
-def _absent(name: str, **how: object) -> None:
-    raise FileNotFoundError(f"{name} is nowhere.")
-
-
-def test_the_forecast_is_of_what_was_held_out(example: demo.Example, tmp_path: Path) -> None:
-    fitted = example.series.iloc[: -demo.HELD_OUT]
-    model = TitansForecaster(horizon=48, lookback=48, max_epochs=0, verbose=0).fit(fitted)
-    forecast = model.predict()
-    truth = example.series.iloc[len(fitted) : len(fitted) + 48]
-    assert forecast.index.equals(truth.index)
-    np.testing.assert_allclose(forecast, truth, atol=0.02)  # a clean season is forecast
+def test_the_picture_shows_what_was_held_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hours, drawn = rentals(5), []
+    plot = demo.plot_forecast
+    monkeypatch.setattr(demo, "plot_forecast", lambda *a, **how: drawn.append(plot(*a, **how)) or drawn[-1])
+    past = hours[: 3 * demo.WEEK]
+    how: dict[str, Any] = dict(lookback=48, max_epochs=0, linear_path=True, context="window", combine=False, verbose=0)
+    model = TitansForecaster(**demo.NAMES, **how, horizon=demo.WEEK).fit(past)
+    demo.draw(past, model.predict(), hours, tmp_path / "demo.png")
+    lines = {each.get_label(): np.asarray(each.get_ydata()) for each in drawn[0].lines}
+    assert len(lines["history"]) == len(lines["actual"]) == demo.WEEK
+    np.testing.assert_allclose(lines["forecast"], lines["actual"], atol=1)  # a clean season is forecast
+    assert drawn[0].get_ylabel() == "rentals an hour"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmark import stream_picture
-from benchmark.stream_picture import DAY, draw, fitted, shares_of, streamed
+from benchmark.stream_picture import DAY, draw, fitted, streamed
 
 
 def frame(days: int) -> pd.DataFrame:
@@ -33,12 +33,11 @@ def test_every_day_is_forecast_from_its_midnight(stream: stream_picture.Stream) 
         assert found.index.equals(later.index)
         assert found.columns.tolist() == ["a", "b"]
         assert np.isfinite(found.to_numpy()).all()
-    assert stream.shares.shape[:2] == (4, 2)
-    assert ((stream.shares >= 0) & (stream.shares <= 1)).all()
+    assert stream.gates["ds"].tolist() == 2 * later.index[DAY - 1 :: DAY].tolist()
+    assert stream.gates["smooth"].between(0, 1).all()
     model = fitted(whole[: 12 * DAY], "stream", DAY // 2).update(whole[12 * DAY : 14 * DAY])
     third = stream.forecast[2 * DAY : 3 * DAY]
     assert model.predict().to_numpy() == pytest.approx(third.to_numpy(), abs=1e-4)
-    assert shares_of(model) == pytest.approx(stream.shares[1], abs=1e-4)
 
 
 def test_the_picture_is_written(stream: stream_picture.Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
