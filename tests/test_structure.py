@@ -25,7 +25,7 @@ ROOMS = {
     "packing": {"tables"},
     "bounds": {"tables"},
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
-    "combination": {"statistical", "training", "windows", "tables", "model"},
+    "combination": {"statistical", "training", "windows", "tables"},
     "fitted": {
         *("bounds", "combination", "statistical", "stream"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),

@@ -14,7 +14,7 @@ from torch import Tensor
 from .bounds import Bounds
 from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
-from .model import Batch, ModelConfig, SimbaForecaster
+from .model import Batch, ModelConfig, SimbaForecaster, point_of
 from .model.long_term import LongTermMemory
 from .model.origins import origin_features, season_of
 from .model.stream_state import StreamState
@@ -160,7 +160,7 @@ class FittedModel:
                 if progress.lacks(0.0):
                     warnings.warn(_too_short(progress, begun), stacklevel=4)
                 candidates, interrupted = None, False
-                if options.periods is not None and is_combined(panel.data, config):
+                if options.periods is not None and is_combined(panel.data):
                     progress.begin("statistical forecasts")
                     needed = 0.0
                     if progress.time_limit is not None and progress.left > 0:
@@ -201,7 +201,7 @@ class FittedModel:
         if candidates is not None:
 
             def of_network(part: Panel, series: np.ndarray) -> np.ndarray:
-                return recursive_forecast(Seen.of(network, scaler, part, series), part, horizon)[..., 0]
+                return point_of(recursive_forecast(Seen.of(network, scaler, part, series), part, horizon))
 
             try:
                 combination, combined = candidates.choose(of_network)
@@ -228,7 +228,9 @@ class FittedModel:
         Returns
         -------
         ndarray, shape (n_series, steps, outputs), float64
-            In the units of the data, within the bounds.
+            In the units of the data, within the bounds. Quantiles of the `levels` of the network's configuration where
+            it has some, moved with the point where forecasts are combined or a long-term memory corrects them; past the
+            horizon they are those of a forecast whose past were the point forecasts. `point_of` takes the point.
         """
         panel = self.panel if panel is None else panel
         series = np.arange(self.panel.n_series) if series is None else series
@@ -239,7 +241,9 @@ class FittedModel:
                 statistical = self._statistical[:, :steps]
             else:
                 statistical = self.combination.statistical(panel.data, steps, Earlier(self.panel.data, series))
-            forecast[..., 0] = self.combination.forecast(forecast[..., 0], statistical)
+            point = point_of(forecast)[..., None].copy()
+            # in this order the quantiles stay in theirs, and the point is the combination's to the bit
+            forecast = self.combination.forecast(point[..., 0], statistical)[..., None] + (forecast - point)
         return self.bounds.clip(forecast, panel)
 
     def _correction(self, seen: Seen, panel: Panel) -> Correction | None:
@@ -459,7 +463,7 @@ class FittedModel:
                 f"`df` must come after the rows fitted, but series {which!r} overlaps them by {-ahead.min()}."
             )
         steps = int((ahead + data.lengths).max())
-        forecast = self.forecast(steps, self.panel.take(series), series)[..., 0]
+        forecast = point_of(self.forecast(steps, self.panel.take(series), series))
         step = data.row_in_series + np.repeat(ahead, data.lengths)
         errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(self.scaler.scale[series], data.lengths)
         squared: np.ndarray = errors**2

@@ -23,7 +23,7 @@ from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
 from .fitted import FitOptions, FittedModel
-from .model import ModelConfig, SimbaForecaster
+from .model import ModelConfig, SimbaForecaster, point_of
 from .progress import Progress
 from .saving import load_model, save_model
 from .stream.fit import STREAM, WINDOW
@@ -34,7 +34,7 @@ from .training.choices import choices_table
 from .training.config import TrainConfig
 from .training.distributed import first_rank, process_group
 from .training.history import Evaluation, History
-from .training.losses import LOSSES
+from .training.losses import AnyLoss, check_loss, find_loss, try_loss
 from .training.probe import Probe
 from .windows.outliers import fill_outliers
 from .windows.scaler import Scaler
@@ -103,8 +103,13 @@ class TitansForecaster(BaseEstimator):
         long-term memory that goes on learning, from every row that `update` brings, what the window's forecast leaves;
         see `titans_ts.model.long_term`. "auto" reads that memory only where it lowers the error on validation rows, and
         tries it only where what it holds, 40 to 260 KiB a series, is at most 256 MiB of all.
-    loss : {"mse", "mae", "huber"}
-        The training loss, of the scaled values.
+    loss : {"mse", "mae", "huber", "quantile"} or callable
+        The training loss, of the scaled values. With "quantile" (pinball) the network forecasts quantiles that cannot
+        cross, of the levels `fitted_.network.config.levels`; `predict` writes their median. A callable is given the
+        point forecast and the truth, tensors of shape (samples, horizon), over each window's deviation where windows
+        are scaled, and returns the loss of every entry, of that shape and differentiable; `save` keeps its name alone,
+        and a loaded model asks for it before it is fitted again. The closed form is that of least squares whatever the
+        loss.
     learning_rate : float
         The optimizer's peak rate.
     batch_size : int, optional
@@ -189,7 +194,7 @@ class TitansForecaster(BaseEstimator):
         outliers: str = "fill",
         lower: Any = None,
         upper: Any = None,
-        loss: str = "mse",
+        loss: AnyLoss = "mse",
         learning_rate: float = 1e-3,
         batch_size: int | None = None,
         max_epochs: int | None = None,
@@ -242,7 +247,7 @@ class TitansForecaster(BaseEstimator):
         df: Any,
         y: Any = None,
         *,
-        val_loss: str | None = None,
+        val_loss: AnyLoss | None = None,
         on_evaluation: Callable[[Evaluation], None] | None = None,
     ) -> TitansForecaster:
         """Learn from a table of series; an earlier fit is forgotten.
@@ -254,8 +259,9 @@ class TitansForecaster(BaseEstimator):
             or in one column), a Series, or an array; of pandas, polars or NumPy. Not changed.
         y : None
             For scikit-learn's sake.
-        val_loss : {"mse", "mae", "huber"}, optional
-            The error of the evaluations on validation rows, by which the best weights are chosen; `loss` if None.
+        val_loss : as `loss`, optional
+            The error of the evaluations on validation rows, by which the best weights are chosen; `loss` if None. The
+            quantile loss of a point forecast is its absolute error, and the others take the median of quantiles.
         on_evaluation : callable, optional
             Called with each evaluation of the history as it is made, to report it or to stop: what it raises ends
             training and leaves an earlier fit as it was.
@@ -290,11 +296,15 @@ class TitansForecaster(BaseEstimator):
                 raise ValueError(f"`context` must be one of {CONTEXTS}, got {self.context!r}.")
             panel = self._read(df, min_rows=3, freq=self.freq)
             bounds = Bounds.of(self.lower, self.upper, panel)
+            check_loss("loss", self.loss)
             if self.outliers == "fill":
                 panel = fill_outliers(panel)
             defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             config = self._model_config(panel.n_series, defaults)
+            try_loss("loss", self.loss, config.horizon, device)
+            if val_loss is not None:
+                try_loss("val_loss", val_loss, config.horizon, device)
             (fold,) = backtest_folds(panel, config.horizon, val_size=self.val_size)
 
             def train_config(n_windows: int) -> TrainConfig:
@@ -352,9 +362,9 @@ class TitansForecaster(BaseEstimator):
             h, df = None, h
         steps = check_integer("h", h, 1, self.horizon_)
         if df is None:
-            return self.fitted_.panel.write(self.fitted_.forecast(steps))
+            return self.fitted_.panel.write(point_of(self.fitted_.forecast(steps))[..., None])
         panel, series = self._context(df)
-        return panel.write(self.fitted_.forecast(steps, panel, series))
+        return panel.write(point_of(self.fitted_.forecast(steps, panel, series))[..., None])
 
     def score(self, df: Any, y: Any = None) -> float:
         """Minus the mean squared error of forecasting `df`'s rows, each series divided by its training variance.
@@ -549,7 +559,8 @@ class TitansForecaster(BaseEstimator):
         Notes
         -----
         Parameters come back as they are, NumPy's numbers as Python's; a `freq` that is an offset and a `device` come
-        back as text, and a `random_state` that is a RandomState as None.
+        back as text, and a `random_state` that is a RandomState as None. Of a `loss` that is a function the
+        name is kept: the model loaded forecasts as before, and asks for the function before it is fitted again.
 
         Under torchrun every process must call it: rank 0 writes, the others wait until it has.
         """
@@ -651,7 +662,8 @@ class TitansForecaster(BaseEstimator):
         return ModelConfig(
             lookback=check_integer("lookback", self.lookback, 1, defaults.lookback),
             horizon=check_integer("horizon", self.horizon, 1, defaults.horizon),
-            n_outputs=LOSSES[self.loss].n_outputs if self.loss in tuple(LOSSES) else 1,  # TrainConfig refuses others
+            n_outputs=find_loss(self.loss).n_outputs,
+            levels=find_loss(self.loss).levels,
             n_series=n_series,
             cycle=cycle,
             linear_path=True if path or self._chooses_path else check_flag("linear_path", self.linear_path),
@@ -671,7 +683,7 @@ class TitansForecaster(BaseEstimator):
             dropout=self.dropout,
         )
 
-    def _train_config(self, n_windows: int, seed: int, device: torch.device, val_loss: str | None) -> TrainConfig:
+    def _train_config(self, n_windows: int, seed: int, device: torch.device, val_loss: AnyLoss | None) -> TrainConfig:
         batch_size = check_integer("batch_size", self.batch_size, 1, min(256, max(16, n_windows // 16)))
         least = 1 if self.linear_path else 3  # beside a linear path, what is to be gained is gained soon
         epochs = min(100, max(least, math.ceil(LEAST_STEPS / math.ceil(n_windows / batch_size))))

@@ -30,6 +30,7 @@ from titans_ts.windows.windows import Run, Windows
 
 from .evaluate import loss_by_series
 from .moments import Moments, moments_of_batches, moments_of_origins, moments_of_runs
+from .quantile_widths import initialise_widths
 from .relative import naive_errors, relative_error
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
@@ -48,7 +49,7 @@ LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this 
 LEAST_SCALE = 1e-3
 PARTS = 5  # ends of a window that a path may read: its whole, its last half, its last quarter, ...
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
-INITIALISED = ("cycle", "linear", "cross_series")  # the parts of a network that are set here
+INITIALISED = ("cycle", "linear", "cross_series", "quantiles")  # the parts of a network that are set here
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
@@ -131,7 +132,9 @@ def initialised_network(
         candidates.append((initialise(network, train, validation, profile, share), network))
         if progress.lacks(progress.elapsed - begun):
             break
-    return min(candidates, key=lambda pair: pair[0])[1]
+    chosen = min(candidates, key=lambda pair: pair[0])[1]
+    initialise_widths(chosen, train)
+    return chosen
 
 
 def reinitialised_network(network: SimbaForecaster, random_state: int, mixer: str | None = None) -> SimbaForecaster:

@@ -29,7 +29,7 @@ from .config import TrainConfig
 from .cuda_graph import recorded
 from .distributed import Ranks, process_group
 from .history import Evaluation, History
-from .losses import LOSSES
+from .losses import find_loss, try_loss
 from .probe import Probe
 from .validation import Validation
 
@@ -75,9 +75,10 @@ def fit_network(
     ------
     FloatingPointError
         If a loss becomes infinite or NaN: names epoch, step and learning rate.
-    ValueError
-        If the network has another number of outputs than the loss needs, if `probe` is given where the initialisation
-        is no candidate, or if several processes train together and were given different windows, networks or settings.
+    TypeError, ValueError
+        If the network has other outputs than the loss needs, if a loss is a function that cannot be trained by, if
+        `probe` is given where the initialisation is no candidate, or if several processes train together and were given
+        different windows, networks or settings.
     RuntimeError
         If another of these processes was killed, has failed, or is silent for too long.
 
@@ -93,12 +94,14 @@ def fit_network(
     history. `on_evaluation` is called in every process and must do the same in each, raising included. An interrupt
     ends the run with the error.
     """
-    for name in (config.loss, config.val_loss or config.loss):
-        if network.config.n_outputs != LOSSES[name].n_outputs:
-            raise ValueError(
-                f"`network` must have `n_outputs` = {LOSSES[name].n_outputs}, which the loss {name!r} needs, got "
-                f"{network.config.n_outputs}."
-            )
+    needed, shape = find_loss(config.loss), network.config
+    if (shape.n_outputs, shape.levels) != (needed.n_outputs, needed.levels):
+        raise ValueError(
+            f"`network` must have `n_outputs` = {needed.n_outputs} and `levels` = {needed.levels}, which the loss "
+            f"{needed.name!r} needs, got {shape.n_outputs} and {shape.levels}."
+        )
+    try_loss("loss", config.loss, shape.horizon, train.device)
+    try_loss("val_loss", config.evaluated_by, shape.horizon, train.device)
     if probe is not None and not config.initialisation_is_candidate:
         raise ValueError("`probe` must be None where `initialisation_is_candidate` is False: it may keep that.")
     with isolated(), process_group(train.device, "fit") as ranks, ExitStack() as stack:
@@ -112,7 +115,7 @@ def fit_network(
             "the number of windows in `validation`": 0 if validation is None else len(validation),
             "the checksum of the values": train.checksum,
             "the checksum of `network.config`": zlib.crc32(repr(network.config).encode()),
-            "the checksum of `config`": zlib.crc32(repr(replace(config, verbose=0)).encode()),
+            "the checksum of `config`": zlib.crc32(repr(config.described).encode()),
             "the checksum of `probe`": zlib.crc32(repr(probe).encode()),
             "the time limit": progress.time_limit or 0,
         }
@@ -137,7 +140,7 @@ def _fit(
     margin = 0.0 if probe is None else probe.margin
     history = History(initialisation_is_candidate=config.initialisation_is_candidate, margin=margin)
     initial, seed = _weights(network), ranks.seed(config.random_state)
-    best, loss, most = dict(initial), config.val_loss or config.loss, config.most_validation_windows
+    best, loss, most = dict(initial), config.evaluated_by, config.most_validation_windows
     if probe is not None:
         most = min(most, probe.most_validation_windows)
     try:
@@ -302,7 +305,7 @@ def _step(
     network: SimbaForecaster, optimizer: torch.optim.Optimizer, config: TrainConfig, ranks: Ranks
 ) -> Callable[[Batch], Tensor]:
     """A training step: a batch, which all `ranks` hold, to its mean loss; changes weights and optimizer in place."""
-    device, loss_of = network.device, LOSSES[config.loss]
+    device, loss_of = network.device, find_loss(config.loss)
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
     def step(batch: Batch) -> Tensor:

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from titans_ts.windows.windows import Windows
 
-from .losses import LOSSES
+from .losses import AnyLoss, find_loss
 from .moments import BATCH
 
 BOUND = 4.0  # what a ratio to the naive error comes to at most
 SMALLEST = 1e-4  # added to both errors, of values divided by the deviation of their series: a constant one has none
 
 
-def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -> Tensor:
+def naive_errors(windows: Windows, loss: AnyLoss = "mse", most: int | None = None) -> Tensor:
     """The error of the better naive forecast of each series' windows: their last value, or the mean of the series.
 
     Neither depends on how many rows are read, so that relative errors of different lookbacks compare.
@@ -29,7 +29,8 @@ def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -
     ----------
     windows : Windows
         Of series at mean 0.
-    loss : {"mse", "mae", "huber"}
+    loss : {"mse", "mae", "huber", "quantile"} or callable
+        The quantile loss of a naive forecast, which is a point, is its absolute error.
     most : int, optional
         Evenly spaced windows stand for all where there are more.
 
@@ -43,7 +44,7 @@ def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -
         last, future = batch.past[:, -1:].double(), batch.future.double()
         for i, value in enumerate((last, torch.zeros_like(last))):
             forecast = value.expand_as(future).unsqueeze(-1)
-            errors, counted = LOSSES[loss].entries(forecast, future, batch.observed_mask)
+            errors, counted = find_loss(loss).entries(forecast, future, batch.observed_mask)
             totals[i].index_add_(0, batch.series, errors.sum(1))
         totals[2].index_add_(0, batch.series, counted.sum(1))
     return totals[:2].amin(0) / totals[2]

@@ -13,6 +13,7 @@ from titans_ts.windows.windows import Windows
 
 from .distributed import ALONE, Ranks
 from .evaluate import loss_by_series
+from .losses import AnyLoss
 from .relative import naive_errors, relative_error
 
 TIMED_WINDOWS = 64  # evaluated to learn how long all would take
@@ -36,7 +37,8 @@ class Validation:
     ----------
     windows : Windows, optional
         None where nothing validates.
-    loss : {"mse", "mae", "huber"}
+    loss : str or callable
+        As `TrainConfig` has it.
     most : int
         Evenly spaced windows stand for all where there are more.
     holds_back : bool
@@ -46,7 +48,12 @@ class Validation:
     """
 
     def __init__(
-        self, windows: Windows | None, loss: str, most: int, holds_back: bool = False, ranks: Ranks = ALONE
+        self,
+        windows: Windows | None,
+        loss: AnyLoss,
+        most: int,
+        holds_back: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.windows, self.loss, self.most, self.holds_back, self.ranks = windows, loss, most, holds_back, ranks
         self.seconds = 0.0  # that the slowest evaluation took
