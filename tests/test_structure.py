@@ -24,6 +24,7 @@ ROOMS = {
     "defaults": {"tables"},
     "packing": {"tables"},
     "bounds": {"tables"},
+    "weights": {"tables"},
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables"},
     "fitted": {
@@ -35,7 +36,7 @@ ROOMS = {
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
     "forecaster": {
-        *("bounds", "progress", "stream"),
+        *("bounds", "progress", "stream", "weights"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},

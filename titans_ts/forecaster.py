@@ -36,6 +36,7 @@ from .training.distributed import first_rank, process_group
 from .training.history import Evaluation, History
 from .training.losses import AnyLoss, check_loss, find_loss, try_loss
 from .training.probe import Probe
+from .weights import check_half_life, series_weights
 from .windows.outliers import fill_outliers
 from .windows.scaler import Scaler
 from .windows.splits import backtest_folds
@@ -110,6 +111,9 @@ class TitansForecaster(BaseEstimator):
         are scaled, and returns the loss of every entry, of that shape and differentiable; `save` keeps its name alone,
         and a loaded model asks for it before it is fitted again. The closed form is that of least squares whatever the
         loss.
+    half_life : float, optional
+        Steps before the last train row in which a window comes to count half, in the closed form and in training; None
+        for windows that all count alike. Scale and seasonal profile of a series are of all its train rows.
     learning_rate : float
         The optimizer's peak rate.
     batch_size : int, optional
@@ -195,6 +199,7 @@ class TitansForecaster(BaseEstimator):
         lower: Any = None,
         upper: Any = None,
         loss: AnyLoss = "mse",
+        half_life: float | None = None,
         learning_rate: float = 1e-3,
         batch_size: int | None = None,
         max_epochs: int | None = None,
@@ -231,6 +236,7 @@ class TitansForecaster(BaseEstimator):
         self.lower = lower
         self.upper = upper
         self.loss = loss
+        self.half_life = half_life
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
@@ -247,6 +253,7 @@ class TitansForecaster(BaseEstimator):
         df: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
         val_loss: AnyLoss | None = None,
         on_evaluation: Callable[[Evaluation], None] | None = None,
     ) -> TitansForecaster:
@@ -259,6 +266,11 @@ class TitansForecaster(BaseEstimator):
             or in one column), a Series, or an array; of pandas, polars or NumPy. Not changed.
         y : None
             For scikit-learn's sake.
+        sample_weight : mapping or Series from id to number, or array of shape (n_series,), optional
+            How much each series counts, as if there were so many of it, in the closed form, in training and in the
+            errors on validation rows that choose; all count alike if None. An array is in the order of a wide table's
+            columns or of sorted ids. A series of weight 0 is not learned from, and still forecast, at its own scale
+            and minus its own seasonal profile. The statistical forecasts of `combine` learn from all series alike.
         val_loss : as `loss`, optional
             The error of the evaluations on validation rows, by which the best weights are chosen; `loss` if None. The
             quantile loss of a point forecast is its absolute error, and the others take the median of quantiles.
@@ -297,6 +309,7 @@ class TitansForecaster(BaseEstimator):
             panel = self._read(df, min_rows=3, freq=self.freq)
             bounds = Bounds.of(self.lower, self.upper, panel)
             check_loss("loss", self.loss)
+            weights, half_life = series_weights(sample_weight, panel), check_half_life(self.half_life)
             if self.outliers == "fill":
                 panel = fill_outliers(panel)
             defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
@@ -306,6 +319,7 @@ class TitansForecaster(BaseEstimator):
             if val_loss is not None:
                 try_loss("val_loss", val_loss, config.horizon, device)
             (fold,) = backtest_folds(panel, config.horizon, val_size=self.val_size)
+            fold = fold.weighted(weights, half_life)
 
             def train_config(n_windows: int) -> TrainConfig:
                 return self._train_config(n_windows, seed, device, val_loss)

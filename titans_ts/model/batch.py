@@ -29,6 +29,8 @@ class Batch(NamedTuple):
         Means of all series over spans of the past, for a network that reads them; see `CrossSeriesFeatures`.
     clock_shift : Tensor of int (samples, lookback + horizon), optional
         Steps by which local clocks, which seasons follow, are ahead of the time index; None where there are none.
+    weight : Tensor (samples,), optional
+        How much each window counts in what is learned from it; None where all count alike.
     """
 
     past: Tensor
@@ -39,6 +41,7 @@ class Batch(NamedTuple):
     observed_mask: Tensor | None = None
     cross_series: Tensor | None = None
     clock_shift: Tensor | None = None
+    weight: Tensor | None = None
 
     @property
     def n_samples(self) -> int:

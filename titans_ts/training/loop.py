@@ -114,6 +114,7 @@ def fit_network(
             "the number of windows in `train`": len(train),
             "the number of windows in `validation`": 0 if validation is None else len(validation),
             "the checksum of the values": train.checksum,
+            "the checksum of the weights": _checksum(train),
             "the checksum of `network.config`": zlib.crc32(repr(network.config).encode()),
             "the checksum of `config`": zlib.crc32(repr(config.described).encode()),
             "the checksum of `probe`": zlib.crc32(repr(probe).encode()),
@@ -297,6 +298,12 @@ class _Training:
             self.on_evaluation(found)
 
 
+def _checksum(windows: Windows) -> float:
+    """A sum of the weights of series and, coarsely, of their order."""
+    weight = windows.series_weight
+    return 0.0 if weight is None else (weight * torch.arange(1, 1 + len(weight), device=weight.device)).sum().item()
+
+
 def _weights(network: SimbaForecaster) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in network.state_dict().items()}
 
@@ -313,7 +320,7 @@ def _step(
         with autocast:
             seen = network.normalised(batch)
             forecast, truth = network.forecast_normalised(seen), seen.normalise(batch.future)
-            loss = loss_of.mean(forecast, truth, batch.observed_mask)
+            loss = loss_of.mean(forecast, truth, batch.observed_mask, batch.weight)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         loss = ranks.all_reduce_gradients(loss.detach(), network.parameters(), share)

@@ -50,7 +50,7 @@ def naive_errors(windows: Windows, loss: AnyLoss = "mse", most: int | None = Non
     return totals[:2].amin(0) / totals[2]
 
 
-def relative_error(errors: Tensor, naive: Tensor) -> Tensor:
+def relative_error(errors: Tensor, naive: Tensor, weight: Tensor | None = None) -> Tensor:
     """Errors over the naive ones, each ratio r bounded to r / (1 + r / BOUND), and their mean over the series.
 
     Parameters
@@ -58,6 +58,8 @@ def relative_error(errors: Tensor, naive: Tensor) -> Tensor:
     errors : Tensor (..., n_series)
         NaN for a series without windows, which does not count.
     naive : Tensor (n_series,)
+    weight : Tensor (n_series,), optional
+        How much each series counts in the mean; all alike if None.
 
     Returns
     -------
@@ -65,4 +67,8 @@ def relative_error(errors: Tensor, naive: Tensor) -> Tensor:
         In [0, BOUND); NaN where no series counts.
     """
     ratio = (errors + SMALLEST) / (naive + SMALLEST)
-    return (ratio / (1 + ratio / BOUND)).nanmean(-1)
+    bounded = ratio / (1 + ratio / BOUND)
+    if weight is None:
+        return bounded.nanmean(-1)
+    counted = torch.where(bounded.isnan(), 0.0, weight)
+    return (bounded.nan_to_num(0.0) * counted).sum(-1) / counted.sum(-1)

@@ -31,7 +31,7 @@ class Errors(NamedTuple):
 
 
 class Validation:
-    """Validation windows, and the naive errors that a network's are taken over.
+    """Validation windows, and the naive errors that a network's are taken over. Series count by their weights.
 
     Parameters
     ----------
@@ -92,11 +92,17 @@ class Validation:
             return Errors(math.nan, math.nan)
         begun = time.perf_counter()
         totals, counts = loss_by_series(network, self.windows, self.loss, self.most, self.ranks)
-        loss, errors = (totals.sum() / counts.sum()).item(), totals / counts
-        relative = relative_error(errors, self._naive).item()
+        weight, errors = self.windows.series_weight, totals / counts
+        shares = (totals, counts) if weight is None else (weight * totals, weight * counts)
+        loss = (shares[0].sum() / shares[1].sum()).item()
+        relative = relative_error(errors, self._naive, weight).item()
         self.seconds = max(self.seconds, time.perf_counter() - begun)
         if not self.holds_back:
             return Errors(loss, relative)
         validated = (counts > 0).nonzero().flatten()
         halves = (validated[::2], validated[1::2])
-        return Errors(loss, relative, *(relative_error(errors[half], self._naive[half]).item() for half in halves))
+        of_halves = []
+        for half in halves:
+            of_half = None if weight is None else weight[half]
+            of_halves.append(relative_error(errors[half], self._naive[half], of_half).item())
+        return Errors(loss, relative, *of_halves)
