@@ -25,6 +25,7 @@ ROOMS = {
     "packing": {"tables"},
     "bounds": {"tables"},
     "weights": {"tables"},
+    "warm_start": {"tables", "model"},
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables"},
     "fitted": {
@@ -36,7 +37,7 @@ ROOMS = {
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
     "forecaster": {
-        *("bounds", "progress", "stream", "weights"),
+        *("bounds", "progress", "stream", "warm_start", "weights"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,6 +28,7 @@ from .stream.fit import STREAM, WINDOW, config_of, fit_long_term
 from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 from .stream.surprise import surprises
 from .tables.panel import Panel
+from .training.checkpoint import Checkpoint
 from .training.choices import Choice
 from .training.closed_form import initialised_network
 from .training.config import TrainConfig
@@ -63,6 +66,11 @@ class FitOptions:
     context : {"window", "stream", "auto"}
         What a forecast knows of: its window alone, all rows since the first by the long-term memory, or that only where
         validation rows say so.
+    earlier : FittedModel, optional
+        The fit to go on from, with its scales and its network, whose shape the configuration must be.
+    checkpoint : Checkpoint, optional
+        Where the training is written, and goes on from after a kill; removed once the fit is finished. Not for several
+        processes.
     """
 
     train_config: Callable[[int], TrainConfig]
@@ -72,6 +80,8 @@ class FitOptions:
     chooses_path: bool = False
     periods: tuple[int, ...] | None = None
     context: str = WINDOW
+    earlier: FittedModel | None = None
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +146,8 @@ class FittedModel:
             If the time limit had passed when the closed form was solved, or leaves no time for a combination.
         """
         progress = Progress() if progress is None else progress
-        device, horizon = options.device, config.horizon
-        scaler = Scaler.fit(panel.data, fold.train)
+        device, horizon, earlier = options.device, config.horizon, options.earlier
+        scaler = Scaler.fit(panel.data, fold.train) if earlier is None else earlier.scaler
         scaled = scaler.transform_panel(panel)
         profile = None
         if config.cycle:
@@ -145,19 +155,27 @@ class FittedModel:
         data = on_device(scaled, device)
         found = Resolved(config, None, ())
         with process_group(device, "fit") as ranks:
+            if options.checkpoint is not None and ranks.world > 1:
+                raise ValueError(
+                    f"`checkpoint_dir` must be None where {ranks.world} processes train together: each has random "
+                    "numbers of its own, which one checkpoint does not hold."
+                )
             with progress.among(ranks.broadcast):
                 progress.begin("closed form")
                 begun = progress.elapsed
-                if options.chooses_path:
+                if options.chooses_path and earlier is None:
                     found = choose_path(config, scaled, data, fold, progress)
                 config = found.config
                 windows = network_windows(data, fold, config)
                 training = options.train_config(len(windows.train))
                 training = replace(training, random_state=ranks.broadcast(training.random_state))
-                network = initialised_network(
-                    config, windows.train, windows.validation, profile, training.random_state, found.share, progress
-                )
-                if progress.lacks(0.0):
+                if earlier is None:
+                    network = initialised_network(
+                        config, windows.train, windows.validation, profile, training.random_state, found.share, progress
+                    )
+                else:
+                    network = copy.deepcopy(earlier.network).to(device)
+                if progress.lacks(0.0) and earlier is None:
                     warnings.warn(_too_short(progress, begun), stacklevel=4)
                 candidates, interrupted = None, False
                 if options.periods is not None and is_combined(panel.data):
@@ -175,6 +193,9 @@ class FittedModel:
                             warnings.warn("The fit was interrupted; its closed form is kept.", stacklevel=4)
                     elif progress.left > 0:
                         warnings.warn(_not_combined(progress, needed), stacklevel=4)
+            checkpoint = options.checkpoint
+            if checkpoint is not None:
+                checkpoint.facts["warm start"] = "False" if earlier is None else _digest(earlier.network)
             history = fit_network(
                 network,
                 windows.train,
@@ -183,6 +204,7 @@ class FittedModel:
                 on_evaluation,
                 probe=None if interrupted else options.probe,
                 progress=progress,
+                checkpoint=checkpoint,
             )
             with progress.among(ranks.broadcast):
                 late = progress.lacks(0.0)
@@ -209,6 +231,8 @@ class FittedModel:
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
                 warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
+        if checkpoint is not None and history.stopped != "interrupted":
+            checkpoint.remove()
         fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term)
         return replace(fitted, panel=panel.tail(fitted._kept_rows(panel)))
 
@@ -476,6 +500,14 @@ class FittedModel:
         if self.long_term is not None:
             self.long_term.memory.to(device)
             object.__setattr__(self, "long_term", replace(self.long_term, state=self.long_term.state.to(device)))
+
+
+def _digest(network: SimbaForecaster) -> str:
+    """A SHA-256 of the weights of a network."""
+    found = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        found.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def _not_combined(progress: Progress, needed: float) -> str:

@@ -30,12 +30,14 @@ from .stream.fit import STREAM, WINDOW
 from .stream.surprise import conformal_p_values
 from .tables.panel import Panel
 from .tables.read import read_table
+from .training.checkpoint import Checkpoint
 from .training.choices import choices_table
 from .training.config import TrainConfig
 from .training.distributed import first_rank, process_group
 from .training.history import Evaluation, History
 from .training.losses import AnyLoss, check_loss, find_loss, try_loss
 from .training.probe import Probe
+from .warm_start import check_same_series, same_shape
 from .weights import check_half_life, series_weights
 from .windows.outliers import fill_outliers
 from .windows.scaler import Scaler
@@ -133,6 +135,17 @@ class TitansForecaster(BaseEstimator):
         Last rows of each series kept out of training, as a number or a share; a tenth and at least one horizon if
         None. A series too short for that, or with nothing but gaps there, is trained on whole; where all are,
         nothing validates the training.
+    warm_start : bool
+        Where this forecaster was fitted or loaded, the next `fit` goes on from its network, with its scales, for
+        another `max_epochs`, or where None says that it pays, on rows of the same series: those fitted, others, or
+        both. What forecasts are combined with and a long-term memory are fitted anew; `history_` and `summary` are of
+        the last fit alone.
+    checkpoint_dir : path, optional
+        A folder where `fit` writes its training after each evaluation, from which it goes on after a kill where it is
+        called with the same table, parameters and an int as `random_state`: on a CPU, with the same result to the bit.
+        The checkpoint of another fit is refused by name. A fit that is finished removes its own; after Ctrl-C it stays,
+        and the next fit goes on from there. Each of several fits at a time needs a folder of its own; several processes
+        that train one model can have none, and trials of a search write none. A `time_limit` counts anew.
     random_state : int, RandomState or None
         An int makes two fits on a CPU equal to the bit.
     device : str, optional
@@ -206,6 +219,8 @@ class TitansForecaster(BaseEstimator):
         time_limit: float | None = None,
         patience: int = 8,
         val_size: int | float | None = None,
+        warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         device: str | None = None,
         precision: str | None = None,
@@ -243,6 +258,8 @@ class TitansForecaster(BaseEstimator):
         self.time_limit = time_limit
         self.patience = patience
         self.val_size = val_size
+        self.warm_start = warm_start
+        self.checkpoint_dir = checkpoint_dir
         self.random_state = random_state
         self.device = device
         self.precision = precision
@@ -257,7 +274,7 @@ class TitansForecaster(BaseEstimator):
         val_loss: AnyLoss | None = None,
         on_evaluation: Callable[[Evaluation], None] | None = None,
     ) -> TitansForecaster:
-        """Learn from a table of series; an earlier fit is forgotten.
+        """Learn from a table of series; an earlier fit is forgotten but where `warm_start` goes on from it.
 
         Parameters
         ----------
@@ -306,7 +323,10 @@ class TitansForecaster(BaseEstimator):
                 raise ValueError(f"`outliers` must be one of {OUTLIERS}, got {self.outliers!r}.")
             if self.context not in CONTEXTS:
                 raise ValueError(f"`context` must be one of {CONTEXTS}, got {self.context!r}.")
-            panel = self._read(df, min_rows=3, freq=self.freq)
+            checkpoint = self._checkpoint()
+            earlier = getattr(self, "fitted_", None) if check_flag("warm_start", self.warm_start) else None
+            time_axis = dict(freq=self.freq) if earlier is None else dict(calendar=earlier.panel.calendar)
+            panel = self._read(df, min_rows=3, **time_axis)
             bounds = Bounds.of(self.lower, self.upper, panel)
             check_loss("loss", self.loss)
             weights, half_life = series_weights(sample_weight, panel), check_half_life(self.half_life)
@@ -314,7 +334,13 @@ class TitansForecaster(BaseEstimator):
                 panel = fill_outliers(panel)
             defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            if earlier is not None:
+                check_same_series(panel, earlier.panel)
+                shape = earlier.network.config
+                defaults = Defaults(cycle=shape.cycle, lookback=shape.lookback, horizon=shape.horizon)
             config = self._model_config(panel.n_series, defaults)
+            if earlier is not None:
+                config = same_shape(config, earlier.network.config, self._chooses_path)
             try_loss("loss", self.loss, config.horizon, device)
             if val_loss is not None:
                 try_loss("val_loss", val_loss, config.horizon, device)
@@ -332,6 +358,8 @@ class TitansForecaster(BaseEstimator):
                 chooses_path=self._chooses_path,
                 periods=periods_of(panel.calendar, config.cycle) if check_flag("combine", self.combine) else None,
                 context=self.context,
+                earlier=earlier,
+                checkpoint=checkpoint,
             )
             fitted = FittedModel.fit(panel, fold, config, options, on_evaluation, progress)
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -665,6 +693,16 @@ class TitansForecaster(BaseEstimator):
     def _read(self, df: Any, **options: Any) -> Panel:
         options |= dict(id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, missing=self.missing)
         return read_table(df, **options)
+
+    def _checkpoint(self) -> Checkpoint | None:
+        if self.checkpoint_dir is None:
+            return None
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)):
+            raise ValueError(
+                f"`random_state` must be an int where there is a `checkpoint_dir`, got {self.random_state!r}: a fit "
+                "that is begun again would draw other batches."
+            )
+        return Checkpoint.at(self.checkpoint_dir)
 
     def _model_config(self, n_series: int, defaults: Defaults) -> ModelConfig:
         path = self.linear_path if isinstance(self.linear_path, str) else None

@@ -362,6 +362,8 @@ def _parameter(name: str, value: Any) -> Any:
         value = offset if type(offset) in UNNAMED_OFFSETS else offset.freqstr
     if name == "device" and value is not None:
         value = str(value)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if name == "loss" and callable(value):
         return {FUNCTION: loss_name(value)}
     return pack(value, name)

@@ -45,7 +45,7 @@ Callback = Callable[[Study, FrozenTrial], None]
 STUDY = "titans_ts"
 REASONS = 5  # listed where no trial completed
 
-NOT_SEARCHED = ("combine", "context")  # which every trial leaves out
+NOT_SEARCHED = ("combine", "context", "warm_start", "checkpoint_dir")  # which every trial leaves out
 
 
 def default_space() -> dict[str, BaseDistribution]:

@@ -20,7 +20,7 @@ from .trial import Space, read
 
 TERMS = "terms"  # user attribute of a study
 # Parameters without a say in a score, or with one that the data's fingerprint has already.
-LEFT_OUT = ("device", "verbose", "freq", "id_col", "time_col", "target_col")
+LEFT_OUT = ("device", "verbose", "freq", "id_col", "time_col", "target_col", "warm_start", "checkpoint_dir")
 HASH = 16  # hexadecimal digits
 
 

@@ -94,7 +94,8 @@ class Objective:
         parameters = self._suggest(trial)
         forecaster = clone(self.estimator).set_params(**parameters)
         check_flag("combine", forecaster.combine)
-        forecaster.set_params(combine=False, context=WINDOW)  # a trial's score is of the network alone
+        # a trial's score is of the network alone, from its beginning
+        forecaster.set_params(combine=False, context=WINDOW, warm_start=False, checkpoint_dir=None)
         found: list[float] = []
         for number, table in enumerate(_tables(forecaster, self.df, self.n_windows)):
             watch = _Watch(trial, found, number)

@@ -83,8 +83,13 @@ class Validation:
         timed, affordable = (time.perf_counter() - begun) / batch.n_samples, SHARE * max(seconds, 0.0)
         most = self.ranks.broadcast(max(LEAST_WINDOWS, min(self.most, int(affordable / timed))))
         if most < self.n_windows:
-            self.most, self._naive = most, naive_errors(self.windows, self.loss, most)
+            self.take(most)
         self.seconds = timed * self.n_windows
+
+    def take(self, most: int) -> None:
+        """Evaluate at most so many windows from now on."""
+        if self.windows is not None and most != self.most:
+            self.most, self._naive = most, naive_errors(self.windows, self.loss, most)
 
     def errors(self, network: SimbaForecaster) -> Errors:
         """The errors of a network as it is."""

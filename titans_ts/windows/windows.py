@@ -6,6 +6,7 @@ the left, and the padding is masked. A value that was filled in is read where it
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from copy import copy
@@ -142,6 +143,17 @@ class Windows:
         """A sum of all values and, coarsely, their order; it hardly changes where they were rounded otherwise."""
         parts = self._flat.tensor_split(64)
         return sum(i * part.abs().sum(dtype=torch.float64).item() for i, part in enumerate(parts, start=1))
+
+    @property
+    def digest(self) -> str:
+        """A SHA-256 of all that the windows are made of."""
+        found = hashlib.sha256(f"{self.lookback} {self.horizon} {self.half_life}".encode())
+        clock = () if self._clock is None else (self._clock.begins, self._clock.shifts)
+        tensors = self._flat, self._position, self._count, self._time_index, self._series, self._kept, self._observed
+        for part in (*tensors, self._padding_mask, self._weight, *clock):
+            array = part.cpu().numpy() if isinstance(part, Tensor) else part
+            found.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
 
     @property
     def aligned(self) -> bool:
