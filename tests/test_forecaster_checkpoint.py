@@ -1,4 +1,4 @@
-"""A fit in a process that is killed, and goes on in another one; what a checkpoint has to do with searches and models."""
+"""A fit in a process that is killed, which goes on in another one; checkpoints of searches and of saved models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,16 @@ from titans_ts.training.history import Evaluation
 
 PARAMETERS = dict(
     **dict(horizon=4, lookback=16, d_model=8, n_layers=1, n_heads=2, chunk_size=4, max_epochs=3, batch_size=32),
-    **dict(linear_path=False, context="window", random_state=0, device="cpu", verbose=0),
+    **dict(
+        linear_path=False,
+        cycle=0,
+        learning_rate=0.01,
+        context="window",
+        combine=False,
+        random_state=0,
+        device="cpu",
+        verbose=0,
+    ),
 )
 SCRIPT = """
 import os, signal, sys
@@ -87,7 +96,7 @@ def test_a_fit_that_was_killed_ends_as_if_it_had_not_been(uninterrupted: TitansF
     steps = list[int]()
     found = TitansForecaster(**PARAMETERS, checkpoint_dir=folder)
     found.fit(table(), on_evaluation=lambda evaluation: steps.append(evaluation.step))
-    assert steps == [e.step for e in uninterrupted.history_.evaluations if e.step > 14]  # none is made again
+    assert steps == [e.step for e in uninterrupted.history_.evaluations if e.step > 16]  # none is made again
     check_same(found, uninterrupted)
     assert list(folder.iterdir()) == []  # a fit that is finished
 
@@ -141,7 +150,7 @@ def test_a_warm_start_goes_on_from_its_own_checkpoint_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(0), True])
 def test_the_seed_must_be_an_int(random_state: Any, tmp_path: Path) -> None:
     model = TitansForecaster(**{**PARAMETERS, "random_state": random_state}, checkpoint_dir=tmp_path)
-    with pytest.raises(ValueError, match="^`random_state` must be an int where there is a `checkpoint_dir`, got"):
+    with pytest.raises(ValueError, match=r"^`random_state` must be an int where there is a `checkpoint_dir`, got"):
         model.fit(table())
 
 
@@ -164,5 +173,5 @@ def test_several_processes_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyP
         yield Ranks(rank=0, world=2)
 
     monkeypatch.setattr("titans_ts.fitted.process_group", two)
-    with pytest.raises(ValueError, match="^`checkpoint_dir` must be None where 2 processes train together"):
+    with pytest.raises(ValueError, match=r"^`checkpoint_dir` must be None where 2 processes train together"):
         TitansForecaster(**PARAMETERS, checkpoint_dir=tmp_path).fit(table())

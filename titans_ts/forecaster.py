@@ -182,6 +182,20 @@ class TitansForecaster(BaseEstimator):
     2024-01-21 20:00:00   9.1
     2024-01-21 21:00:00   9.3
     2024-01-21 22:00:00   9.5
+
+    Quantiles, of windows that count by their recency and series that count by their weights:
+
+    >>> size = dict(horizon=24, lookback=48, d_model=16, max_epochs=0, random_state=0)
+    >>> model = TitansForecaster(**size, loss="quantile", half_life=100).fit(df, sample_weight={"load": 2.0})
+    >>> model.fitted_.forecast(24).shape, model.network_.config.levels[::6]
+    ((1, 24, 13), (0.025, 0.5, 0.975))
+
+    A loss of one's own, by which what is forecast too low costs three times what is forecast too high:
+
+    >>> def costs(forecast, truth):
+    ...     return 3 * (truth - forecast).clamp(min=0) + (forecast - truth).clamp(min=0)
+    >>> TitansForecaster(**size, loss=costs).fit(df).history_.best.relative_error < 0.1
+    True
     """
 
     def __init__(
