@@ -360,7 +360,9 @@ def test_dropout_is_drawn_for_each_process(found: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
 def test_shares_make_up_the_batch(size: int, world: int) -> None:
     train, _ = windows(96, "rows padded and filled in")
-    others = dict(cross_series=torch.randn(size, 2, 5), clock_shift=torch.arange(3 * size).view(size, 3))
+    others = dict(
+        cross_series=torch.randn(size, 2, 5), clock_shift=torch.arange(3 * size).view(size, 3), weight=torch.rand(size)
+    )
     whole = train.batch(torch.arange(size))._replace(**others)
     shares = [Ranks(rank, world).shard(whole) for rank in range(world)]
     assert all(batch.n_samples == max(1, round(share * size)) for batch, share in shares)

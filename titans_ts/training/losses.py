@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from titans_ts.devices import isolated
 from titans_ts.model.quantiles import point_of
 
 WINDOW_LIMIT = 10.0  # of squared errors in deviations of the series, or of the window where windows are scaled
@@ -235,6 +236,7 @@ def check_loss(name: str, loss: Any) -> None:
         raise ValueError(f"`{name}` must be one of {tuple(LOSSES)} or a function of forecast and truth, got {loss!r}.")
 
 
+@isolated()
 def try_loss(name: str, loss: Any, horizon: int, device: torch.device) -> None:
     """Call a user's function once, and refuse one that no network can be trained by; a loss of ours is not called.
 
