@@ -18,7 +18,6 @@ from titans_ts.combination import (
     is_combined,
     scaled_errors,
 )
-from titans_ts.model import ModelConfig
 from titans_ts.statistical.adjusted import Earlier
 from titans_ts.statistical.model import METHODS, READINGS
 from titans_ts.tables.panel import Panel
@@ -298,12 +297,11 @@ def test_a_series_that_was_not_positive_is_never_read_by_logarithms() -> None:
     np.testing.assert_allclose(as_new, np.tensordot(combination.weights[1:], logarithms, 1))
 
 
-@pytest.mark.parametrize(("rows", "outputs", "expected"), [(5000, 1, True), (5001, 1, False), (100, 9, False)])
-def test_series_of_few_rows_and_point_forecasts_are_combined(rows: int, outputs: int, expected: bool) -> None:
+@pytest.mark.parametrize(("rows", "expected"), [(5000, True), (5001, False)])
+def test_series_of_few_rows_are_combined(rows: int, expected: bool) -> None:
     lengths = np.array([10, rows, 2 * rows])
     data = SeriesData(np.ones(lengths.sum()), lengths, np.zeros(3, dtype=np.int64))
-    config = ModelConfig(lookback=12, horizon=6, n_series=3, n_outputs=outputs)
-    assert is_combined(data, config) == expected
+    assert is_combined(data) == expected
 
 
 def test_an_origin_that_a_series_has_twice_counts_once() -> None:

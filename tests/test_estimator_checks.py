@@ -25,6 +25,7 @@ ESTIMATORS = [TitansForecaster(**TINY), WithoutTargets(**TINY), WithoutTargets(*
 
 AHEAD = "predict(X) forecasts the steps after X: two rows, whatever the number of X's, and none of them a row of X"
 TARGETS = "passes a `y`, which is refused: the table given as X holds the targets. WithoutTargets runs it without"
+SERIES = "passes a `y`, and a weight for each row; here series are weighted, and rows by recency alone (`half_life`)"
 
 EXPECTED_FAILURES = {
     WithoutTargets: {
@@ -60,6 +61,13 @@ EXPECTED_FAILURES = {
         "check_pipeline_consistency": TARGETS,
         "check_positive_only_tag_during_fit": TARGETS,
         "check_readonly_memmap_input": TARGETS,
+        "check_all_zero_sample_weights_error": SERIES,
+        "check_sample_weight_equivalence_on_dense_data": SERIES,
+        "check_sample_weights_list": SERIES,
+        "check_sample_weights_not_an_array": SERIES,
+        "check_sample_weights_not_overwritten": SERIES,
+        "check_sample_weights_pandas_series": SERIES,
+        "check_sample_weights_shape": SERIES,
     },
 }
 

@@ -25,8 +25,10 @@ ROOMS = {
     "defaults": {"tables"},
     "packing": {"tables"},
     "bounds": {"tables"},
+    "weights": {"tables"},
+    "warm_start": {"tables", "model"},
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
-    "combination": {"statistical", "training", "windows", "tables", "model"},
+    "combination": {"statistical", "training", "windows", "tables"},
     "fitted": {
         *("bounds", "combination", "statistical", "stream", "regression"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),
@@ -39,7 +41,7 @@ ROOMS = {
     "drawing": {"tables"},
     "plots": {"drawing", "tables", "training"},
     "forecaster": {
-        *("bounds", "gates", "progress", "stream"),
+        *("bounds", "gates", "progress", "stream", "warm_start", "weights"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},

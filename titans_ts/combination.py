@@ -13,7 +13,6 @@ from itertools import product
 
 import numpy as np
 
-from .model import ModelConfig
 from .statistical import smoothing
 from .statistical.adjusted import Earlier
 from .statistical.model import METHODS, READINGS, StatisticalModel
@@ -205,9 +204,9 @@ def seconds_needed(data: SeriesData[np.ndarray], horizon: int, periods: tuple[in
     return 2 * first + each * (min(data.n_series, smoothing.MOST_SERIES) + min(data.n_series, MOST_SERIES))
 
 
-def is_combined(data: SeriesData[np.ndarray], config: ModelConfig) -> bool:
-    """Whether the series are few rows, and the forecasts points."""
-    return bool(np.median(data.lengths) <= MOST_TYPICAL_ROWS) and config.n_outputs == 1
+def is_combined(data: SeriesData[np.ndarray]) -> bool:
+    """Whether the series are few rows."""
+    return bool(np.median(data.lengths) <= MOST_TYPICAL_ROWS)
 
 
 def combinations(members: int) -> np.ndarray:

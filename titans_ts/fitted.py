@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +16,7 @@ from torch import Tensor
 from .bounds import Bounds
 from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
-from .model import Batch, ModelConfig, SimbaForecaster
+from .model import Batch, ModelConfig, SimbaForecaster, point_of
 from .model.covariates import Column
 from .model.long_term import LongTermMemory
 from .model.origins import origin_features, season_of
@@ -31,6 +33,7 @@ from .tables.covariates import covariates_ahead
 from .tables.future import read_future
 from .tables.panel import Panel
 from .tables.series_data import SeriesData
+from .training.checkpoint import Checkpoint
 from .training.choices import Choice
 from .training.closed_form import initialised_network
 from .training.config import TrainConfig
@@ -68,6 +71,11 @@ class FitOptions:
     context : {"window", "stream", "auto"}
         What a forecast knows of: its window alone, all rows since the first by the long-term memory, or that only where
         validation rows say so.
+    earlier : FittedModel, optional
+        The fit to go on from, with its scales and its network, whose shape the configuration must be.
+    checkpoint : Checkpoint, optional
+        Where the training is written, and goes on from after a kill; removed once the fit is finished. Not for several
+        processes.
     """
 
     train_config: Callable[[int], TrainConfig]
@@ -77,6 +85,8 @@ class FitOptions:
     chooses_path: bool = False
     periods: tuple[int, ...] | None = None
     context: str = WINDOW
+    earlier: FittedModel | None = None
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +154,14 @@ class FittedModel:
             If the time limit had passed when the closed form was solved, or leaves no time for a combination.
         """
         progress = Progress() if progress is None else progress
-        device, horizon = options.device, config.horizon
-        if panel.covariates is not None:
+        device, horizon, earlier = options.device, config.horizon, options.earlier
+        regression, explained = None if earlier is None else earlier.regression, tuple[Choice, ...]()
+        if panel.covariates is not None and earlier is None:
             progress.begin("covariates")
-        regression, explained = fit_regression(panel, fold, config, device)
+            regression, explained = fit_regression(panel, fold, config, device)
         if regression is not None:
             panel = regression.without(panel, np.arange(panel.n_series))
-        scaler = Scaler.fit(panel.data, fold.train)
+        scaler = Scaler.fit(panel.data, fold.train) if earlier is None else earlier.scaler
         scaled = scaler.transform_panel(panel)
         profile = None
         if config.cycle:
@@ -158,23 +169,31 @@ class FittedModel:
         data = on_device(scaled, device)
         found, columns = Resolved(config, None, ()), read_columns(panel, fold)
         with process_group(device, "fit") as ranks:
+            if options.checkpoint is not None and ranks.world > 1:
+                raise ValueError(
+                    f"`checkpoint_dir` must be None where {ranks.world} processes train together: each has random "
+                    "numbers of its own, which one checkpoint does not hold."
+                )
             with progress.among(ranks.broadcast):
                 progress.begin("closed form")
                 begun = progress.elapsed
-                if options.chooses_path:
+                if options.chooses_path and earlier is None:
                     found = choose_path(config, scaled, data, fold, progress)
                 config = replace(found.config, covariates=columns)
                 data = on_device(scaled, device, covariates=bool(columns))
                 windows = network_windows(data, fold, config)
                 training = options.train_config(len(windows.train))
                 training = replace(training, random_state=ranks.broadcast(training.random_state))
-                network = initialised_network(
-                    config, windows.train, windows.validation, profile, training.random_state, found.share, progress
-                )
-                if progress.lacks(0.0):
+                if earlier is None:
+                    network = initialised_network(
+                        config, windows.train, windows.validation, profile, training.random_state, found.share, progress
+                    )
+                else:
+                    network = copy.deepcopy(earlier.network).to(device)
+                if progress.lacks(0.0) and earlier is None:
                     warnings.warn(_too_short(progress, begun), stacklevel=4)
                 candidates, interrupted = None, False
-                if options.periods is not None and is_combined(panel.data, config):
+                if options.periods is not None and is_combined(panel.data):
                     progress.begin("statistical forecasts")
                     needed = 0.0
                     if progress.time_limit is not None and progress.left > 0:
@@ -189,6 +208,9 @@ class FittedModel:
                             warnings.warn("The fit was interrupted; its closed form is kept.", stacklevel=4)
                     elif progress.left > 0:
                         warnings.warn(_not_combined(progress, needed), stacklevel=4)
+            checkpoint = options.checkpoint
+            if checkpoint is not None:
+                checkpoint.facts["warm start"] = "False" if earlier is None else _digest(earlier.network)
             history = fit_network(
                 network,
                 windows.train,
@@ -197,6 +219,7 @@ class FittedModel:
                 on_evaluation,
                 probe=None if interrupted else options.probe,
                 progress=progress,
+                checkpoint=checkpoint,
             )
             with progress.among(ranks.broadcast):
                 late = progress.lacks(0.0)
@@ -215,7 +238,7 @@ class FittedModel:
         if candidates is not None:
 
             def of_network(part: Panel, series: np.ndarray) -> np.ndarray:
-                return recursive_forecast(Seen.of(network, scaler, part, series), part, horizon)[..., 0]
+                return point_of(recursive_forecast(Seen.of(network, scaler, part, series), part, horizon))
 
             try:
                 combination, combined = candidates.choose(of_network)
@@ -223,6 +246,8 @@ class FittedModel:
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
                 warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
+        if checkpoint is not None and history.stopped != "interrupted":
+            checkpoint.remove()
         fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term, regression)
         return replace(fitted, panel=panel.tail(fitted._kept_rows(panel)))
 
@@ -250,7 +275,9 @@ class FittedModel:
         Returns
         -------
         ndarray, shape (n_series, steps, outputs), float64
-            In the units of the data, within the bounds.
+            In the units of the data, within the bounds. Quantiles of the `levels` of the network's configuration where
+            it has some, moved with the point where forecasts are combined or a long-term memory corrects them; past the
+            horizon they are those of a forecast whose past were the point forecasts. `point_of` takes the point.
         """
         series = np.arange(self.panel.n_series) if series is None else series
         if panel is None:
@@ -278,10 +305,12 @@ class FittedModel:
                 statistical = self._statistical[:, :steps]
             else:
                 statistical = self.combination.statistical(panel.data, steps, Earlier(self.panel.data, series))
-            forecast[..., 0] = self.combination.forecast(forecast[..., 0], statistical)
+            point = point_of(forecast)[..., None].copy()
+            # in this order the quantiles stay in theirs, and the point is the combination's to the bit
+            forecast = self.combination.forecast(point[..., 0], statistical)[..., None] + (forecast - point)
         if self.regression is not None and ahead is not None:
             scale = self.regression.scaler.scale[series] if scale is None else scale
-            forecast += self.regression.ahead(panel.data, ahead, series, scale)[..., None]
+            forecast = forecast + self.regression.ahead(panel.data, ahead, series, scale)[..., None]
         return self.bounds.clip(forecast, panel)
 
     def _correction(self, seen: Seen, panel: Panel) -> Correction | None:
@@ -512,7 +541,7 @@ class FittedModel:
             )
         steps = int((ahead + data.lengths).max())
         fitted = self.panel.take(series)
-        forecast = self._forecast(fitted, steps, series, read_future(panel, fitted, steps))[..., 0]
+        forecast = point_of(self._forecast(fitted, steps, series, read_future(panel, fitted, steps)))
         step = data.row_in_series + np.repeat(ahead, data.lengths)
         scaler = self.scaler if self.regression is None else self.regression.scaler
         errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(scaler.scale[series], data.lengths)
@@ -541,6 +570,14 @@ def read_columns(panel: Panel, fold: Fold) -> tuple[Column, ...]:
         else Column(column.role, 0, float(mean[i]), float(std[i]) or 1.0)
         for i, column in enumerate(spec.columns)
     )
+
+
+def _digest(network: SimbaForecaster) -> str:
+    """A SHA-256 of the weights of a network."""
+    found = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        found.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def _not_combined(progress: Progress, needed: float) -> str:

@@ -24,7 +24,7 @@ from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
 from .fitted import FitOptions, FittedModel
 from .gates import gate_shares, without_missing
-from .model import ModelConfig, SimbaForecaster
+from .model import ModelConfig, SimbaForecaster, point_of
 from .model.origins import season_of
 from .progress import Progress
 from .saving import load_model, save_model
@@ -34,12 +34,15 @@ from .tables.covariate_columns import CovariateNames
 from .tables.future import read_future
 from .tables.panel import Panel
 from .tables.read import read_table
+from .training.checkpoint import Checkpoint
 from .training.choices import choices_table
 from .training.config import TrainConfig
 from .training.distributed import first_rank, process_group
 from .training.history import Evaluation, History
-from .training.losses import LOSSES
+from .training.losses import AnyLoss, check_loss, find_loss, try_loss
 from .training.probe import Probe
+from .warm_start import check_same_series, same_shape
+from .weights import check_half_life, series_weights
 from .windows.outliers import fill_outliers
 from .windows.scaler import Scaler
 from .windows.splits import backtest_folds
@@ -115,8 +118,16 @@ class TitansForecaster(BaseEstimator):
         long-term memory that goes on learning, from every row that `update` brings, what the window's forecast leaves;
         see `titans_ts.model.long_term`. "auto" reads that memory only where it lowers the error on validation rows, and
         tries it only where what it holds, 40 to 260 KiB a series, is at most 256 MiB of all.
-    loss : {"mse", "mae", "huber"}
-        The training loss, of the scaled values.
+    loss : {"mse", "mae", "huber", "quantile"} or callable
+        The training loss, of the scaled values. With "quantile" (pinball) the network forecasts quantiles that cannot
+        cross, of the levels `fitted_.network.config.levels`; `predict` writes their median. A callable is given the
+        point forecast and the truth, tensors of shape (samples, horizon), over each window's deviation where windows
+        are scaled, and returns the loss of every entry, of that shape and differentiable; `save` keeps its name alone,
+        and a loaded model asks for it before it is fitted again. The closed form is that of least squares whatever the
+        loss.
+    half_life : float, optional
+        Steps before the last train row in which a window comes to count half, in the closed form and in training; None
+        for windows that all count alike. Scale and seasonal profile of a series are of all its train rows.
     learning_rate : float
         The optimizer's peak rate.
     batch_size : int, optional
@@ -136,6 +147,17 @@ class TitansForecaster(BaseEstimator):
         Last rows of each series kept out of training, as a number or a share; a tenth and at least one horizon if
         None. A series too short for that, or with nothing but gaps there, is trained on whole; where all are,
         nothing validates the training.
+    warm_start : bool
+        Where this forecaster was fitted or loaded, the next `fit` goes on from its network, with its scales, for
+        another `max_epochs`, or where None says that it pays, on rows of the same series: those fitted, others, or
+        both. What forecasts are combined with and a long-term memory are fitted anew; `history_` and `summary` are of
+        the last fit alone.
+    checkpoint_dir : path, optional
+        A folder where `fit` writes its training after each evaluation, from which it goes on after a kill where it is
+        called with the same table, parameters and an int as `random_state`: on a CPU, with the same result to the bit.
+        The checkpoint of another fit is refused by name. A fit that is finished removes its own; after Ctrl-C it stays,
+        and the next fit goes on from there. Each of several fits at a time needs a folder of its own; several processes
+        that train one model can have none, and trials of a search write none. A `time_limit` counts anew.
     random_state : int, RandomState or None
         An int makes two fits on a CPU equal to the bit.
     device : str, optional
@@ -172,6 +194,20 @@ class TitansForecaster(BaseEstimator):
     2024-01-21 20:00:00   9.1
     2024-01-21 21:00:00   9.3
     2024-01-21 22:00:00   9.5
+
+    Quantiles, of windows that count by their recency and series that count by their weights:
+
+    >>> size = dict(horizon=24, lookback=48, d_model=16, max_epochs=0, random_state=0)
+    >>> model = TitansForecaster(**size, loss="quantile", half_life=100).fit(df, sample_weight={"load": 2.0})
+    >>> model.fitted_.forecast(24).shape, model.network_.config.levels[::6]
+    ((1, 24, 13), (0.025, 0.5, 0.975))
+
+    A loss of one's own, by which what is forecast too low costs three times what is forecast too high:
+
+    >>> def costs(forecast, truth):
+    ...     return 3 * (truth - forecast).clamp(min=0) + (forecast - truth).clamp(min=0)
+    >>> TitansForecaster(**size, loss=costs).fit(df).history_.best.relative_error < 0.1
+    True
     """
 
     def __init__(
@@ -205,13 +241,16 @@ class TitansForecaster(BaseEstimator):
         outliers: str = "fill",
         lower: Any = None,
         upper: Any = None,
-        loss: str = "mse",
+        loss: AnyLoss = "mse",
+        half_life: float | None = None,
         learning_rate: float = 1e-3,
         batch_size: int | None = None,
         max_epochs: int | None = None,
         time_limit: float | None = None,
         patience: int = 8,
         val_size: int | float | None = None,
+        warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         device: str | None = None,
         precision: str | None = None,
@@ -246,12 +285,15 @@ class TitansForecaster(BaseEstimator):
         self.lower = lower
         self.upper = upper
         self.loss = loss
+        self.half_life = half_life
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.time_limit = time_limit
         self.patience = patience
         self.val_size = val_size
+        self.warm_start = warm_start
+        self.checkpoint_dir = checkpoint_dir
         self.random_state = random_state
         self.device = device
         self.precision = precision
@@ -262,10 +304,11 @@ class TitansForecaster(BaseEstimator):
         df: Any,
         y: Any = None,
         *,
-        val_loss: str | None = None,
+        sample_weight: Any = None,
+        val_loss: AnyLoss | None = None,
         on_evaluation: Callable[[Evaluation], None] | None = None,
     ) -> TitansForecaster:
-        """Learn from a table of series; an earlier fit is forgotten.
+        """Learn from a table of series; an earlier fit is forgotten but where `warm_start` goes on from it.
 
         Parameters
         ----------
@@ -274,8 +317,14 @@ class TitansForecaster(BaseEstimator):
             or in one column), a Series, or an array; of pandas, polars or NumPy. Not changed.
         y : None
             For scikit-learn's sake.
-        val_loss : {"mse", "mae", "huber"}, optional
-            The error of the evaluations on validation rows, by which the best weights are chosen; `loss` if None.
+        sample_weight : mapping or Series from id to number, or array of shape (n_series,), optional
+            How much each series counts, as if there were so many of it, in the closed form, in training and in the
+            errors on validation rows that choose; all count alike if None. An array is in the order of a wide table's
+            columns or of sorted ids. A series of weight 0 is not learned from, and still forecast, at its own scale
+            and minus its own seasonal profile. The statistical forecasts of `combine` learn from all series alike.
+        val_loss : as `loss`, optional
+            The error of the evaluations on validation rows, by which the best weights are chosen; `loss` if None. The
+            quantile loss of a point forecast is its absolute error, and the others take the median of quantiles.
         on_evaluation : callable, optional
             Called with each evaluation of the history as it is made, to report it or to stop: what it raises ends
             training and leaves an earlier fit as it was.
@@ -308,14 +357,32 @@ class TitansForecaster(BaseEstimator):
                 raise ValueError(f"`outliers` must be one of {OUTLIERS}, got {self.outliers!r}.")
             if self.context not in CONTEXTS:
                 raise ValueError(f"`context` must be one of {CONTEXTS}, got {self.context!r}.")
-            panel = self._read(df, min_rows=3, freq=self.freq, covariates=self._covariate_names())
+            checkpoint = self._checkpoint()
+            earlier = getattr(self, "fitted_", None) if check_flag("warm_start", self.warm_start) else None
+            names = self._covariate_names()
+            how: dict[str, Any] = dict(freq=self.freq, covariates=names)
+            if earlier is not None:
+                how = dict(calendar=earlier.panel.calendar, covariates=earlier.panel.covariates)
+            panel = self._read(df, min_rows=3, **how)
             bounds = Bounds.of(self.lower, self.upper, panel)
+            check_loss("loss", self.loss)
+            weights, half_life = series_weights(sample_weight, panel), check_half_life(self.half_life)
             if self.outliers == "fill":
                 panel = fill_outliers(panel)
             defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            if earlier is not None:
+                check_same_series(panel, earlier.panel)
+                shape = earlier.network.config
+                defaults = Defaults(cycle=shape.cycle, lookback=shape.lookback, horizon=shape.horizon)
             config = self._model_config(panel.n_series, defaults)
+            if earlier is not None:
+                config = same_shape(config, earlier.network.config, self._chooses_path)
+            try_loss("loss", self.loss, config.horizon, device)
+            if val_loss is not None:
+                try_loss("val_loss", val_loss, config.horizon, device)
             (fold,) = backtest_folds(panel, config.horizon, val_size=self.val_size)
+            fold = fold.weighted(weights, half_life)
 
             def train_config(n_windows: int) -> TrainConfig:
                 return self._train_config(n_windows, seed, device, val_loss)
@@ -328,6 +395,8 @@ class TitansForecaster(BaseEstimator):
                 chooses_path=self._chooses_path,
                 periods=periods_of(panel.calendar, config.cycle) if check_flag("combine", self.combine) else None,
                 context=self.context,
+                earlier=earlier,
+                checkpoint=checkpoint,
             )
             fitted = FittedModel.fit(panel, fold, config, options, on_evaluation, progress)
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -377,7 +446,8 @@ class TitansForecaster(BaseEstimator):
         steps = check_integer("h", h, 1, self.horizon_)
         panel, series = (self.fitted_.panel, None) if df is None else self._context(df)
         ahead = read_future(future, panel, steps)
-        return panel.write(self.fitted_.forecast(steps, None if df is None else panel, series, ahead))
+        forecast = self.fitted_.forecast(steps, None if df is None else panel, series, ahead)
+        return panel.write(point_of(forecast)[..., None])
 
     def make_future_frame(self, h: int | None = None, df: Any = None) -> Any:
         """The ids and times of the steps after the last one seen, to which the columns of `future_cols` are added.
@@ -656,7 +726,8 @@ class TitansForecaster(BaseEstimator):
         Notes
         -----
         Parameters come back as they are, NumPy's numbers as Python's; a `freq` that is an offset and a `device` come
-        back as text, and a `random_state` that is a RandomState as None.
+        back as text, and a `random_state` that is a RandomState as None. Of a `loss` that is a function the
+        name is kept: the model loaded forecasts as before, and asks for the function before it is fitted again.
 
         Under torchrun every process must call it: rank 0 writes, the others wait until it has.
         """
@@ -752,6 +823,16 @@ class TitansForecaster(BaseEstimator):
         roles = (self.id_col, self.time_col, self.target_col)
         return CovariateNames.of(self.static_cols, self.past_cols, self.future_cols, self.calendar, roles)
 
+    def _checkpoint(self) -> Checkpoint | None:
+        if self.checkpoint_dir is None:
+            return None
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)):
+            raise ValueError(
+                f"`random_state` must be an int where there is a `checkpoint_dir`, got {self.random_state!r}: a fit "
+                "that is begun again would draw other batches."
+            )
+        return Checkpoint.at(self.checkpoint_dir)
+
     def _model_config(self, n_series: int, defaults: Defaults) -> ModelConfig:
         path = self.linear_path if isinstance(self.linear_path, str) else None
         path = None if path == AUTO else path
@@ -762,7 +843,8 @@ class TitansForecaster(BaseEstimator):
         return ModelConfig(
             lookback=check_integer("lookback", self.lookback, 1, defaults.lookback),
             horizon=check_integer("horizon", self.horizon, 1, defaults.horizon),
-            n_outputs=LOSSES[self.loss].n_outputs if self.loss in tuple(LOSSES) else 1,  # TrainConfig refuses others
+            n_outputs=find_loss(self.loss).n_outputs,
+            levels=find_loss(self.loss).levels,
             n_series=n_series,
             cycle=cycle,
             linear_path=True if path or self._chooses_path else check_flag("linear_path", self.linear_path),
@@ -782,7 +864,7 @@ class TitansForecaster(BaseEstimator):
             dropout=self.dropout,
         )
 
-    def _train_config(self, n_windows: int, seed: int, device: torch.device, val_loss: str | None) -> TrainConfig:
+    def _train_config(self, n_windows: int, seed: int, device: torch.device, val_loss: AnyLoss | None) -> TrainConfig:
         batch_size = check_integer("batch_size", self.batch_size, 1, min(256, max(16, n_windows // 16)))
         least = 1 if self.linear_path else 3  # beside a linear path, what is to be gained is gained soon
         epochs = min(100, max(least, math.ceil(LEAST_STEPS / math.ceil(n_windows / batch_size))))

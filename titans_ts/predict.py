@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .devices import isolated
-from .model import Batch, ModelConfig, SimbaForecaster
+from .model import Batch, ModelConfig, SimbaForecaster, point_of
 from .model.layers import Cycle
 from .stream.reading import Core
 from .tables.clock import LocalClock
@@ -77,7 +77,7 @@ def recursive_forecast(
     correct: Correction | None = None,
     covariates: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Forecast the steps after the last row of each series; past the horizon, forecasts stand for what came.
+    """Forecast the steps after the last row of each series; past the horizon, point forecasts stand for what came.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _forecast(
         forecasts = [seen.core.forward(batch) for batch in batches]
         if correct is not None:
             forecasts = [
-                forecast + correct(batch._replace(series=number), forecast[..., 0]).unsqueeze(-1)
+                forecast + correct(batch._replace(series=number), point_of(forecast)).unsqueeze(-1)
                 for batch, forecast, number in zip(batches, forecasts, numbers, strict=True)
             ]
         blocks.append(torch.cat(forecasts))
@@ -200,14 +200,14 @@ def _with_covariates(batch: Batch, ahead: Tensor) -> Batch:
 def _moved_on(
     batches: list[Batch], forecasts: list[Tensor], cross_series: CrossSeriesFeatures | None, clock: LocalClock | None
 ) -> list[Batch]:
-    """The windows one horizon later, their forecasts (samples, horizon, outputs) taken for what came."""
+    """The windows one horizon later, the points of their forecasts (samples, horizon, outputs) taken for what came."""
     horizon = forecasts[0].shape[1]
     if cross_series is not None:
         for batch, forecast in zip(batches, forecasts, strict=True):
-            cross_series.write(batch.series, batch.time_index + batch.past.shape[1], forecast[..., 0])
+            cross_series.write(batch.series, batch.time_index + batch.past.shape[1], point_of(forecast))
     moved = []
     for batch, forecast in zip(batches, forecasts, strict=True):
-        lookback, new, padding_mask = batch.past.shape[1], forecast[..., 0], batch.padding_mask
+        lookback, new, padding_mask = batch.past.shape[1], point_of(forecast), batch.padding_mask
         time_index = batch.time_index + horizon
         if padding_mask is not None:
             padding_mask = torch.cat([padding_mask, torch.ones_like(new, dtype=torch.bool)], dim=1)[:, -lookback:]

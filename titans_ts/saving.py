@@ -49,17 +49,17 @@ from .tables.panel import Panel
 from .tables.series_data import SeriesData
 from .training.choices import Choice
 from .training.history import Evaluation, History
+from .training.losses import MissingLoss, loss_name
 from .windows.scaler import Scaler
 
-FORMAT, VERSION = (
-    "titans_ts forecaster",
-    6,
-)  # 2 fills values and has text as times; 3 renames; 4 combines; 5 streams; 6 has covariates
+# 2 fills values and has text as times; 3 renames; 4 combines; 5 streams; 6 has covariates, losses and intervals.
+FORMAT, VERSION = "titans_ts forecaster", 6
 MANIFEST = "manifest.json"
 STALE = 3600  # seconds after which a file that no manifest names is not of a save under way
 REMEDY = "Save the model again to another path, or bring the folder back from a copy."
 
 REGRESSION = "regression."  # begins those of the regression's arrays
+FUNCTION = "function"  # the key of a function's name, all that is kept of it
 STATISTICAL = "statistical."  # begins those of the statistical model's arrays
 NETWORK = "network."  # begins the names of the network's tensors
 MEMORY, HELD = "long_term.", "held."  # those of the long-term memory's, and of what it holds of each series
@@ -131,7 +131,8 @@ def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str
     text, data = _read(folder)
     try:
         description, tensors = _upgrade(json.loads(text), safetensors.torch.load(data))
-        return estimator(**unpack_all(description["parameters"])), _restore(description, tensors)
+        parameters = {name: _given(value) for name, value in description["parameters"].items()}
+        return estimator(**parameters), _restore(description, tensors)
     except Exception as error:  # the files are as they were written, but what wrote them was not `save`
         raise ValueError(
             f"'{folder}' must describe a forecaster, but cannot be read as one ({type(error).__name__}: {error}). "
@@ -380,4 +381,15 @@ def _parameter(name: str, value: Any) -> Any:
         value = tuple(value)
     if name == "device" and value is not None:
         value = str(value)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if name == "loss" and callable(value):
+        return {FUNCTION: loss_name(value)}
     return pack(value, name)
+
+
+def _given(packed: Any) -> Any:
+    """The parameter that `_parameter` was given; of a function, what stands for it."""
+    if isinstance(packed, dict) and FUNCTION in packed:
+        return MissingLoss(str(packed[FUNCTION]))
+    return unpack(packed)

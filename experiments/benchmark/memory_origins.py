@@ -55,7 +55,8 @@ class Subject:
         self.series = scaled_rows(fitted, data)
         self.ratio = torch.from_numpy((fitted.scaler.scale / data.scaler.scale_) ** 2)
         self.config = config_of(self.network)
-        fold = Fold(*(self.rows(part.stop) for part in data.split))
+        train, validation_end, test = (self.rows(part.stop) for part in data.split)
+        fold = Fold(train, validation_end, test)
         validation = network_windows(self.series, fold, self.network.config).validation
         if validation is None:
             raise ValueError(f"`horizon` must be at most the validation rows of {data.name}, got {horizon}.")

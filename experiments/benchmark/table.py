@@ -14,7 +14,7 @@ from titans_ts.training.config import TrainConfig
 LOOKBACKS = {"i": 96, "ii": 96, "iii": 512}  # of each column
 MIXERS = {"memory": "titans", "attention": "simba-attention", "mamba": "simba-mamba", "none": "simba-none"}
 PARTS = {  # of a TOML, and what each may say; the rest is the benchmark's
-    "model": {field.name for field in fields(ModelConfig)} - {"lookback", "horizon", "n_series", "n_outputs"},
+    "model": {field.name for field in fields(ModelConfig)} - {"lookback", "horizon", "n_series", "n_outputs", "levels"},
     "train": {field.name for field in fields(TrainConfig)} - {"random_state"},
 }
 Settings = dict[str, dict[str, Any]]  # by part

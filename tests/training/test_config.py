@@ -14,7 +14,8 @@ from titans_ts.training.config import TrainConfig
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
-        ("loss", "rmse", "must be one of ('mse', 'mae', 'huber')"),
+        ("loss", "rmse", "must be one of ('mse', 'mae', 'huber', 'quantile') or a function of forecast and truth"),
+        ("val_loss", ["mse"], "must be one of ('mse', 'mae', 'huber', 'quantile') or a function of forecast and truth"),
         ("precision", "float16", "must be one of ('float32', 'bfloat16')"),
         *((name, value, "must be a positive number") for name in ("learning_rate", "clip") for value in (0, -1.0)),
         *(

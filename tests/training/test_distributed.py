@@ -364,6 +364,7 @@ def test_shares_make_up_the_batch(size: int, world: int) -> None:
         cross_series=torch.randn(size, 2, 5),
         clock_shift=torch.arange(3 * size).view(size, 3),
         covariates=torch.randn(size, 4, 2),
+        weight=torch.rand(size),
     )
     whole = train.batch(torch.arange(size))._replace(**others)
     shares = [Ranks(rank, world).shard(whole) for rank in range(world)]

@@ -421,7 +421,9 @@ def test_an_epoch_draws_no_more_windows_than_it_may() -> None:
 
 
 def test_a_network_must_have_the_outputs_that_the_loss_needs() -> None:
-    with pytest.raises(ValueError, match="`network` must have `n_outputs` = 1, which the loss 'mae' needs, got 3"):
+    with pytest.raises(
+        ValueError, match="`n_outputs` = 1 and `levels` = None, which the loss 'mae' needs, got 3 and None"
+    ):
         fit_network(quick(n_outputs=3), *split(), config(loss="mae"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -16,9 +18,7 @@ from titans_ts.windows.windows import Windows
 LOOKBACK, HORIZON = 7, 3
 
 
-def windows_of(
-    lengths: list[int], means: list[float], observed: np.ndarray | None = None, **given: np.ndarray
-) -> Windows:
+def windows_of(lengths: list[int], means: list[float], observed: np.ndarray | None = None, **given: Any) -> Windows:
     rng = np.random.default_rng(0)
     values = [mean + rng.normal(size=n).cumsum() for n, mean in zip(lengths, means, strict=True)]
     count = len(lengths)
@@ -180,3 +180,53 @@ def test_origins_have_the_moments_of_the_windows_of_every_series() -> None:
     torch.testing.assert_close(found.xx.expand(3, 2, 2), expected.xx)
     for name in ("xy", "yy", "n"):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name))
+
+
+# Weights
+
+
+@pytest.mark.parametrize("window_mean", [False, True])
+@pytest.mark.parametrize("by_series", [False, True])
+def test_weighted_runs_have_the_moments_of_their_windows(by_series: bool, window_mean: bool) -> None:
+    windows = windows_of([40, 10, 11, 25], [0.0, 30.0, -5.0, 1e3], weight=np.array([2.0, 0.5, 0.0, 1.0]))
+    runs = [run._replace(values=run.values.double()) for run in windows.runs]
+    parts = torch.tensor([run.series * by_series for run in runs])
+    found = moments_of_runs(runs, parts, 4, LOOKBACK, HORIZON, window_mean)
+    expected = one_by_one(windows, 4, by_series, window_mean)
+    for name in ("xx", "xy", "yy", "n"):
+        a, b = getattr(found, name), getattr(expected, name)
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6 * b.abs().max().item())  # weights of batches are float32
+
+
+def test_a_weight_of_two_counts_a_window_twice() -> None:
+    plain, weighted = (windows_of([30, 30], [0.0, 5.0], weight=weight) for weight in (None, np.array([2.0, 1.0])))
+    expected, found = (one_by_one(windows, 2, True, False) for windows in (plain, weighted))
+    ratio = found.n / expected.n
+    assert ratio[0] / ratio[1] == pytest.approx(2)
+    for name in ("xx", "xy", "yy"):
+        a, b = getattr(found, name), getattr(expected, name)
+        torch.testing.assert_close(a, b * ratio.view(-1, *[1] * (b.ndim - 1)), rtol=1e-6, atol=1e-6)
+
+
+def test_of_aligned_windows_recency_alone_counts() -> None:
+    """All series read the same, so that a weight would do nothing to their solutions; the shared moments have none."""
+    lengths = [30, 30]
+    of_recency, of_both = (
+        windows_of(lengths, [0.0, 5.0], weight=weight, half_life=6.0) for weight in (None, np.array([3.0, 1.0]))
+    )
+
+    def read(batch: Batch) -> Tensor:
+        return batch.past
+
+    shape = 2, LOOKBACK, HORIZON
+    found, expected = (
+        moments_of_origins(windows, 100, shape, read, lambda batch: batch.future) for windows in (of_both, of_recency)
+    )
+    weights = 0.5 ** (torch.arange(20, -1, -1, dtype=torch.float64) / 6)
+    (batch,) = of_both.batches(100)
+    past = batch.past[:21].double()
+    scale = found.n[0] / (HORIZON * weights.sum())
+    torch.testing.assert_close(found.xx[0], scale * (past * weights.unsqueeze(1)).mT @ past, rtol=1e-5, atol=1e-5)
+    for name in ("xx", "xy", "yy", "n"):
+        a, b = getattr(found, name), getattr(expected, name)
+        torch.testing.assert_close(a / scale, b / (expected.n[0] / (HORIZON * weights.sum())), rtol=1e-5, atol=1e-5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -83,3 +85,11 @@ def test_a_constant_series_has_a_relative_error_too() -> None:
     assert relative_error(torch.zeros(1), naive).item() == pytest.approx(1 / (1 + 1 / BOUND))
     # What training of other series adds to it, a thousandth of a deviation, is no reason against that training.
     assert relative_error(torch.tensor([1e-6]), naive).item() < 1.02 / (1 + 1.02 / BOUND)
+
+
+def test_a_weight_of_two_counts_a_series_twice() -> None:
+    errors, naive = torch.tensor([0.5, 1.5, math.nan]).double(), torch.tensor([1.0, 1.0, 1.0]).double()
+    found = relative_error(errors, naive, torch.tensor([2.0, 1.0, 5.0]).double())
+    expected = relative_error(errors[[0, 0, 1]], naive)
+    torch.testing.assert_close(found, expected)
+    assert relative_error(errors[2:], naive[2:], torch.ones(1).double()).isnan()

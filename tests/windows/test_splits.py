@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from titans_ts.model import ModelConfig
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
+from titans_ts.tables.series_data import SeriesData
 from titans_ts.windows.splits import Fold, backtest_folds, fold_windows, network_windows, rolling_folds
 from titans_ts.windows.windows import Windows, on_device
 
@@ -186,3 +187,17 @@ def test_windows_of_a_network_have_the_features_that_it_reads(across: bool) -> N
         return
     means = [values[:, 4], values[:, 3], values[:, 1:3].mean(1), values[:, 0], values[:, :5].mean(1)]
     np.testing.assert_allclose(features[0].numpy(), np.transpose(means), rtol=1e-6)
+
+
+def test_a_series_of_weight_0_has_no_windows() -> None:
+    data = SeriesData(torch.arange(120.0), np.array([60, 60]), np.array([0, 0]))
+    fold = Fold(np.array([40, 40]), np.array([60, 60]), np.array([60, 60])).weighted(np.array([0.0, 2.0]), 7.0)
+    assert fold.validated.tolist() == [False, True]
+    assert fold.learned.tolist() == [1]
+    windows = fold_windows(data, fold, lookback=8, horizon=4)
+    for part, half_life in ((windows.train, 7.0), (windows.validation, None)):
+        (batch,) = part.batches(1000)
+        assert batch.series.unique().tolist() == [1]
+        assert part.half_life == half_life
+    both = Fold(np.array([40, 40]), np.array([60, 60]), np.array([60, 60])).weighted(np.array([1.0, 2.0]), None)
+    assert both.take(np.array([1])).weight.tolist() == [2]

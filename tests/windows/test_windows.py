@@ -248,3 +248,34 @@ def test_windows_by_origin_are_those_of_all_series_at_the_same_times(most: int, 
         assert (set(first.series.tolist()), set(second.series.tolist())) == ({0}, {1})
         assert torch.equal(second.future, first.future + 1000)
     assert torch.cat([first.time_index for first, _ in found]).tolist() == list(range(0, 11, stride))
+
+
+# Weights
+
+
+def test_weights_of_windows_have_a_mean_of_1_and_halve_with_age() -> None:
+    data = SeriesData(torch.arange(60.0), np.array([20, 40]), np.array([0, 0]))
+    windows = Windows(
+        data,
+        lookback=4,
+        horizon=2,
+        first=np.array([4, 4]),
+        last=np.array([20, 40]),
+        weight=np.array([3.0, 1.0]),
+        half_life=5.0,
+    )
+    (batch,) = windows.batches(1000)
+    assert batch.weight.mean().item() == pytest.approx(1)
+    first, second = batch.weight[:15], batch.weight[15:]
+    assert first[-1] / second[-1] == pytest.approx(3)  # the last window of each
+    torch.testing.assert_close(first[-6:-5] * 2, first[-1:])
+    torch.testing.assert_close(second[-11:-10] * 4, second[-1:])
+    assert windows.series_weight[0] / windows.series_weight[1] == pytest.approx(3)
+    assert windows.runs is None
+
+
+def test_without_weights_a_batch_has_none() -> None:
+    data = SeriesData(torch.arange(20.0), np.array([20]), np.array([0]))
+    windows = Windows(data, lookback=4, horizon=2, first=np.array([4]), last=np.array([20]))
+    assert next(windows.batches(3)).weight is None
+    assert windows.series_weight is None

@@ -31,6 +31,8 @@ class Batch(NamedTuple):
         Steps by which local clocks, which seasons follow, are ahead of the time index; None where there are none.
     covariates : Tensor (samples, lookback, columns), optional
         The covariates of the past, numbers as they are and categories by number, for a network that reads them.
+    weight : Tensor (samples,), optional
+        How much each window counts in what is learned from it; None where all count alike.
     """
 
     past: Tensor
@@ -42,6 +44,7 @@ class Batch(NamedTuple):
     cross_series: Tensor | None = None
     clock_shift: Tensor | None = None
     covariates: Tensor | None = None
+    weight: Tensor | None = None
 
     @property
     def n_samples(self) -> int:

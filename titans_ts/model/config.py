@@ -31,9 +31,11 @@ class ModelConfig:
     lookback, horizon : int
         Steps read and steps forecast.
     n_outputs : int
-        Numbers forecast for each step, as many as the loss asks for; one for a point forecast. The first is the
-        point forecast, which stands for what came in a recursive forecast. Linear path, window mean and seasonal
+        Numbers forecast for each step, as many as the loss asks for; one for a point forecast. The one in the middle
+        is the point forecast, which stands for what came in a recursive forecast. Linear path, window mean and seasonal
         profile are common to all.
+    levels : tuple of float, optional
+        What each output is the quantile of: rising and symmetric about a median. None where they are none.
     n_series : int
         Series, each with a seasonal profile.
     cycle : int
@@ -91,6 +93,7 @@ class ModelConfig:
     lookback: int
     horizon: int
     n_outputs: int = 1
+    levels: tuple[float, ...] | None = None
     n_series: int = 1
     cycle: int = 0
     linear_path: bool = True
@@ -133,6 +136,11 @@ class ModelConfig:
                 if value is None and field.type == "bool | None":
                     continue
                 raise ValueError(f"`{field.name}` must be True or False, got {value!r}.")
+        if self.levels is not None and not _are_levels(self.levels, self.n_outputs):
+            raise ValueError(
+                f"`levels` must be `n_outputs` = {self.n_outputs} numbers in (0, 1), rising and symmetric about 0.5, "
+                f"got {self.levels!r}."
+            )
         for name in ("n_heads", "einfft_blocks"):
             if self.d_model % getattr(self, name):
                 raise ValueError(
@@ -176,3 +184,10 @@ class ModelConfig:
         """Patches of a lookback whose end is padded by one stride."""
         patch_len, stride = self.patching
         return (self.lookback + stride - patch_len) // stride + 1
+
+
+def _are_levels(levels: tuple[float, ...], n_outputs: int) -> bool:
+    """Whether there is one for each output, and they rise in (0, 1), symmetric about a median."""
+    numbers = np.array(levels, dtype=np.float64)
+    inside = len(numbers) == n_outputs and n_outputs % 2 == 1 and bool((numbers > 0).all() and (numbers < 1).all())
+    return inside and bool((np.diff(numbers) > 0).all()) and np.allclose(numbers + numbers[::-1], 1)

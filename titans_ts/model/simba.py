@@ -21,6 +21,7 @@ from .layers import Cycle, Dropout, FlattenHead, InstanceNorm, PatchEmbedding, W
 from .linear import CrossSeriesPath, LinearPath
 from .memory import NeuralMemory
 from .mixers import Attention, Mamba
+from .quantiles import QuantileWidths
 
 MIXERS: dict[str, type[NeuralMemory | Attention | Mamba]] = {
     "memory": NeuralMemory,
@@ -86,6 +87,9 @@ class SimbaForecaster(nn.Module):
         self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
         self.final_norm = nn.LayerNorm(config.d_model)
         self.head = FlattenHead(config.n_tokens, config.d_model, config.horizon, config.dropout, config.n_outputs)
+        self.quantiles = None
+        if config.levels is not None:
+            self.quantiles = QuantileWidths(config.horizon, config.levels, config.n_series)
 
     @property
     def device(self) -> torch.device:
@@ -145,6 +149,8 @@ class SimbaForecaster(nn.Module):
     def forecast_normalised(self, seen: NormalisedBatch) -> Tensor:
         """The forecast of normalised windows, normalised: (samples, horizon, outputs)."""
         out = self.deep(seen.past, seen.padding_mask, seen.covariates)
+        if self.quantiles is not None:
+            out = self.quantiles(out, seen.series)
         if self.linear is None:
             return out
         return out + self.linear(seen.past, seen.series, seen.window_mean).unsqueeze(-1)

@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 from titans_ts.arguments import check_integer, check_no_targets
 from titans_ts.devices import find_device, under_torchrun
 from titans_ts.forecaster import TitansForecaster
-from titans_ts.training.losses import LOSSES
+from titans_ts.training.losses import AnyLoss, check_loss
 
 from .sampler import SeededSampler
 from .storage import REASON, begun, filters_kept, give_up_lost, open_storage
@@ -45,7 +45,7 @@ Callback = Callable[[Study, FrozenTrial], None]
 STUDY = "titans_ts"
 REASONS = 5  # listed where no trial completed
 
-NOT_SEARCHED = ("combine", "context")  # which every trial leaves out
+NOT_SEARCHED = ("combine", "context", "warm_start", "checkpoint_dir")  # which every trial leaves out
 
 
 def default_space() -> dict[str, BaseDistribution]:
@@ -83,10 +83,11 @@ class TitansSearchCV(BaseEstimator):
     n_windows : int
         How many blocks of validation rows score a trial, each one before the next: a trial is fitted once for each on
         the rows before it, and its score is the mean.
-    scoring : {"mse", "mae", "huber"}
+    scoring : {"mse", "mae", "huber", "quantile"} or callable
         The error on validation rows. A trial's score is its relative error: each series' error over that of a naive
         forecast, the better of last value and mean, each ratio r bounded to r / (1 + r / 4), and the mean over the
-        series, so that no series decides for the others; less is better. It chooses the weights of each fit too.
+        series, so that no series decides for the others; less is better. It chooses the weights of each fit too. A
+        callable is as the forecaster's `loss` may be one.
     storage : path, str or optuna storage, optional
         In memory if None. A file is a journal, or SQLite where it ends in .db, .sqlite or .sqlite3; anything with
         "://" is a database's URL. A study that is there already goes on, with more trials if `n_trials` has grown; it
@@ -139,7 +140,7 @@ class TitansSearchCV(BaseEstimator):
         n_trials: int = 50,
         timeout: float | None = None,
         n_windows: int = 1,
-        scoring: str = "mse",
+        scoring: AnyLoss = "mse",
         storage: Any = None,
         study_name: str | None = None,
         sampler: Any = None,
@@ -248,8 +249,7 @@ class TitansSearchCV(BaseEstimator):
             raise TypeError(f"`estimator` must be a TitansForecaster, got {type(self.estimator).__name__}.")
         check_integer("n_trials", self.n_trials, 1)
         check_integer("n_windows", self.n_windows, 1)
-        if self.scoring not in tuple(LOSSES):  # a list has no hash
-            raise ValueError(f"`scoring` must be one of {tuple(LOSSES)}, got {self.scoring!r}.")
+        check_loss("scoring", self.scoring)
         if self.timeout is not None and not (isinstance(self.timeout, (int, float)) and self.timeout > 0):
             raise ValueError(f"`timeout` must be a positive number of seconds or None, got {self.timeout!r}.")
         if self.space is None or callable(self.space):

@@ -13,24 +13,25 @@ from optuna.study import Study, StudyDirection
 from titans_ts.defaults import defaults_for, shorten
 from titans_ts.forecaster import TitansForecaster
 from titans_ts.tables.panel import Panel
+from titans_ts.training.losses import AnyLoss, loss_name
 
 from .storage import PAUSES, begun
 from .trial import Space, read
 
 TERMS = "terms"  # user attribute of a study
 # Parameters without a say in a score, or with one that the data's fingerprint has already.
-LEFT_OUT = ("device", "verbose", "freq", "id_col", "time_col", "target_col")
+LEFT_OUT = ("device", "verbose", "freq", "id_col", "time_col", "target_col", "warm_start", "checkpoint_dir")
 HASH = 16  # hexadecimal digits
 
 
-def study_terms(estimator: TitansForecaster, df: Any, space: Space, scoring: str, n_windows: int) -> dict[str, str]:
+def study_terms(estimator: TitansForecaster, df: Any, space: Space, scoring: AnyLoss, n_windows: int) -> dict[str, str]:
     """The terms of a study, each as text: scoring, windows, data, space, and the parameters that are not searched.
 
     Parameters at their default are left out, so that a later version may have more of them. Horizon and lookback are
     those that the data give where they are None.
     """
     terms = {
-        "scoring": f"relative {scoring}",
+        "scoring": f"relative {scoring if isinstance(scoring, str) else _name(scoring)}",
         "n_windows": repr(int(n_windows)),
         "estimator": type(estimator).__name__,
         "space": _name(space) if callable(space) else "distributions",
@@ -116,7 +117,7 @@ def _awaited(study: Study) -> dict[str, str] | None:
 def _name(function: Any) -> str:
     """A function's module and name, and a hash of its source where it can be had; its closure does not count."""
     named = function if hasattr(function, "__qualname__") else type(function)
-    text = f"{named.__module__}.{named.__qualname__}"
+    text = loss_name(function)
     try:
         source = inspect.cleandoc(inspect.getsource(named))
     except (OSError, TypeError):
@@ -127,6 +128,8 @@ def _name(function: Any) -> str:
 def _text(value: Any) -> str:
     """A parameter as text that is the same in every process."""
     value = value.item() if isinstance(value, np.generic) else value
+    if callable(value):
+        return _name(value)
     return type(value).__name__ if isinstance(value, np.random.RandomState) else repr(value)
 
 

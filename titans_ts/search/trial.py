@@ -21,6 +21,7 @@ from titans_ts.stream.fit import WINDOW
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 from titans_ts.training.history import Evaluation
+from titans_ts.training.losses import AnyLoss
 from titans_ts.windows.splits import backtest_folds
 
 from .storage import REASON, counts, seen, sign
@@ -44,14 +45,21 @@ class Objective:
         Not changed.
     df : table of a kind that its `fit` takes
     space : as `TitansSearchCV` takes it
-    scoring : str
+    scoring : str or callable
     n_trials, n_windows : int
     seed : int
         The estimator's random state where it has none, so that trials differ by their parameters alone.
     """
 
     def __init__(
-        self, estimator: TitansForecaster, df: Any, space: Space, scoring: str, n_trials: int, n_windows: int, seed: int
+        self,
+        estimator: TitansForecaster,
+        df: Any,
+        space: Space,
+        scoring: AnyLoss,
+        n_trials: int,
+        n_windows: int,
+        seed: int,
     ) -> None:
         self.estimator = clone(estimator).set_params(verbose=0)
         if self.estimator.random_state is None:
@@ -86,7 +94,8 @@ class Objective:
         parameters = self._suggest(trial)
         forecaster = clone(self.estimator).set_params(**parameters)
         check_flag("combine", forecaster.combine)
-        forecaster.set_params(combine=False, context=WINDOW)  # a trial's score is of the network alone
+        # a trial's score is of the network alone, from its beginning
+        forecaster.set_params(combine=False, context=WINDOW, warm_start=False, checkpoint_dir=None)
         found: list[float] = []
         for number, table in enumerate(_tables(forecaster, self.df, self.n_windows)):
             watch = _Watch(trial, found, number)

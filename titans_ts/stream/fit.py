@@ -149,7 +149,8 @@ def fit_long_term(
     if validation is None:
         return long_term, ()
     naive = naive_errors(validation)
-    errors = {name: relative_error(e, naive).item() for name, e in ((WINDOW, frozen), (STREAM, read))}
+    weight = validation.series_weight
+    errors = {name: relative_error(e, naive, weight).item() for name, e in ((WINDOW, frozen), (STREAM, read))}
     wins = always or errors[STREAM] < (1 - MARGIN) * errors[WINDOW]
     choice = Choice("context", STREAM if wins else WINDOW, errors)
     return long_term if wins else None, (choice,)

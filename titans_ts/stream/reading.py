@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from titans_ts.model import Batch, SimbaForecaster
+from titans_ts.model import Batch, SimbaForecaster, point_of
 from titans_ts.model.long_term import LongTermMemory
 from titans_ts.model.origins import origin_features
 from titans_ts.model.stream_state import Origins, StreamState
@@ -182,7 +182,7 @@ class OriginReader:
         batch = self._windows.batch(number)
         shifts = clock_shifts(self.data.clock, batch.time_index, config.lookback + config.horizon)
         batch = batch._replace(clock_shift=shifts)
-        forecast = self.core.forward(batch)[..., 0]
+        forecast = point_of(self.core.forward(batch))
         return origin_features(batch, forecast, self.memory.basis, self.memory.config.cycle), forecast
 
 

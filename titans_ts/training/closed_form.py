@@ -30,6 +30,7 @@ from titans_ts.windows.windows import Run, Windows
 
 from .evaluate import loss_by_series
 from .moments import Moments, moments_of_batches, moments_of_origins, moments_of_runs
+from .quantile_widths import initialise_widths
 from .relative import naive_errors, relative_error
 
 RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
@@ -48,7 +49,7 @@ LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this 
 LEAST_SCALE = 1e-3
 PARTS = 5  # ends of a window that a path may read: its whole, its last half, its last quarter, ...
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
-INITIALISED = ("cycle", "linear", "cross_series", "past_path")  # the parts of a network that are set here
+INITIALISED = ("cycle", "linear", "cross_series", "past_path", "quantiles")  # the parts that are set here
 RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
@@ -76,6 +77,7 @@ class Scoring(NamedTuple):
 
     moments: Moments
     naive: Tensor  # (n_series,)
+    weight: Tensor | None = None  # (n_series,) how much each counts; all alike if None
 
     def since(self, unread: int) -> Scoring:
         """The same of all inputs but the first `unread`."""
@@ -91,7 +93,7 @@ class Scoring(NamedTuple):
 
     def error(self, weight: Tensor) -> float:
         """The relative error of y = x weight, common or of each series."""
-        return relative_error(self.moments.errors(weight), self.naive).item()
+        return relative_error(self.moments.errors(weight), self.naive, self.weight).item()
 
 
 class Solution(NamedTuple):
@@ -131,7 +133,9 @@ def initialised_network(
         candidates.append((initialise(network, train, validation, profile, share), network))
         if progress.lacks(progress.elapsed - begun):
             break
-    return min(candidates, key=lambda pair: pair[0])[1]
+    chosen = min(candidates, key=lambda pair: pair[0])[1]
+    initialise_widths(chosen, train)
+    return chosen
 
 
 def reinitialised_network(network: SimbaForecaster, random_state: int, mixer: str | None = None) -> SimbaForecaster:
@@ -212,7 +216,7 @@ def _initialise_at_anchor(network: SimbaForecaster, weight: Tensor, windows: Win
     for last in (1.0, 0.0):
         weight[-1] = last
         totals, counts = loss_by_series(network, windows, most=MOST_WINDOWS)
-        errors.append(relative_error(totals / counts, naive).item())
+        errors.append(relative_error(totals / counts, naive, windows.series_weight).item())
     weight[-1] = float(errors[0] < errors[1])
     return min(errors)
 
@@ -233,11 +237,13 @@ def solve(
         torch.arange(config.n_series) if config.linear_per_series else torch.zeros(train.n_series, dtype=torch.int64)
     )
     moments = linear_moments(network, train, parts, normalised=True, sample=sample).scaled(expected)
-    scored = parts if config.linear_per_series else _scored_series(config, len(naive))
-    scoring = Scoring(
-        linear_moments(network, train if validation is None else validation, scored, False, sample),
-        naive if config.linear_per_series else naive[scored >= 0],
-    ).scaled(expected)
+    scored_windows = train if validation is None else validation
+    weight = weight_of_series(config, scored_windows)
+    scored = parts if config.linear_per_series else _scored_series(config, len(naive), weight)
+    if not config.linear_per_series:
+        naive, weight = naive[scored >= 0], None if weight is None else weight[scored >= 0]
+    moments_scored = linear_moments(network, scored_windows, scored, False, sample)
+    scoring = Scoring(moments_scored, naive, weight).scaled(expected)
     ridges, ends = (RIDGES, PARTS) if validation is not None else ((RIDGE_UNVALIDATED,), 1)
     unread = [lookback - (lookback >> i) for i in range(ends) if i == 0 or lookback >> i > 1]
     solved = [_solve_part(config, moments.since(n), scoring.since(n), len(train), ridges, sample) for n in unread]
@@ -249,12 +255,23 @@ def solve(
     return Solution(error, weight * expected[:lookback], added * expected)
 
 
-def _scored_series(config: ModelConfig, n_series: int) -> Tensor:
-    """The part that each series' moments are kept in, -1 for one that does not choose: evenly spaced ones do."""
+def _scored_series(config: ModelConfig, n_series: int, weight: Tensor | None) -> Tensor:
+    """The part that each series' moments are kept in, -1 for one that does not choose: evenly spaced ones do.
+
+    Of those that have a `weight` (n_series,), where there are weights.
+    """
     most = max(1, min(MOST_SCORED, MOST_SCORED_NUMBERS // (config.lookback * (config.lookback + config.horizon))))
-    parts, some = torch.full((n_series,), -1), evenly_spaced(n_series, most)
-    parts[some] = torch.arange(len(parts[some]))
+    able = torch.arange(n_series) if weight is None else weight[:n_series].nonzero().flatten().cpu()
+    some = able[evenly_spaced(len(able), most)]
+    parts = torch.full((n_series,), -1)
+    parts[some] = torch.arange(len(some))
     return parts
+
+
+def weight_of_series(config: ModelConfig, windows: Windows) -> Tensor | None:
+    """How much each of the network's series counts, (n_series,), 0 for those without windows; None for all alike."""
+    weight = windows.series_weight
+    return None if weight is None else pad(weight, (0, config.n_series - len(weight)))
 
 
 def _expected_weights(config: ModelConfig, decay: float, device: torch.device) -> Tensor:
@@ -346,7 +363,7 @@ def ridge_regression(
     # Where all windows are flat, nothing says anything against the anchor: (..., ridges, inputs).
     shares = torch.stack([(1 / (values + ridge * scale)).where(scale > 0, 0.0) for ridge in ridges], dim=-2)
     errors = scoring.moments.errors(anchor).unsqueeze(-1) - _gains(scoring.moments, anchor, vectors, target, shares)
-    relative = relative_error(errors.mT, scoring.naive)  # (ridges,)
+    relative = relative_error(errors.mT, scoring.naive, scoring.weight)  # (ridges,)
     best = int(relative.nan_to_num(math.inf).argmin())
     return relative[best].item(), vectors @ (target * shares[..., best, :].unsqueeze(-1))
 
@@ -383,7 +400,8 @@ def solve_cross_series(
     moments = cross_series_moments(network, network.linear, train)
     scored = moments if validation is None else cross_series_moments(network, network.linear, validation)
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
-    return cross_series_weights(moments, Scoring(scored, naive), ridges)
+    weight = weight_of_series(network.config, train if validation is None else validation)
+    return cross_series_weights(moments, Scoring(scored, naive, weight), ridges)
 
 
 def cross_series_weights(moments: Moments, scoring: Scoring, ridges: Sequence[float]) -> tuple[float, Tensor]:
@@ -399,11 +417,15 @@ def solve_past_path(
     network: SimbaForecaster, train: Windows, validation: Windows | None, naive: Tensor
 ) -> tuple[float, Tensor]:
     """The error, and the weights (inputs, horizon) of what past covariates say about what is left of all series."""
-    scored = _scored_series(network.config, len(naive))
+    scored_windows = train if validation is None else validation
+    weight = weight_of_series(network.config, scored_windows)
+    scored = _scored_series(network.config, len(naive), weight)
     moments = past_moments(network, train, torch.zeros_like(scored))
+    chosen = (scored >= 0).to(naive.device)
     scoring = Scoring(
-        past_moments(network, train if validation is None else validation, scored),
-        naive[(scored >= 0).to(naive.device)],
+        past_moments(network, scored_windows, scored),
+        naive[chosen],
+        None if weight is None else weight[: len(chosen)][chosen],
     )
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
     error, weight = cross_series_weights(moments, scoring, ridges)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 
-from .losses import LOSSES
+from .losses import AnyLoss, check_loss, loss_name
 
 PRECISIONS = ("float32", "bfloat16")
 AT_LEAST = {
@@ -28,10 +28,12 @@ class TrainConfig:
 
     Parameters
     ----------
-    loss : {"mse", "mae", "huber"}
-        In training, of the normalised windows.
-    val_loss : {"mse", "mae", "huber"}, optional
-        In validation, of the scaled values; `loss` if None.
+    loss : {"mse", "mae", "huber", "quantile"} or callable
+        In training, of the normalised windows. A callable is given the point forecast and the truth, tensors of shape
+        (samples, horizon), and returns the loss of every entry.
+    val_loss : {"mse", "mae", "huber", "quantile"} or callable, optional
+        In validation, of the scaled values; `loss` if None. The quantile loss of a point forecast is its absolute
+        error, and a loss of points takes the median of quantiles.
     learning_rate : float
         The optimizer's peak rate.
     initialised_rate : float
@@ -68,8 +70,8 @@ class TrainConfig:
         Naming the field that is out of range.
     """
 
-    loss: str = "mse"
-    val_loss: str | None = None
+    loss: AnyLoss = "mse"
+    val_loss: AnyLoss | None = None
     learning_rate: float = 1e-3
     initialised_rate: float = 0.1
     batch_size: int = 256
@@ -88,9 +90,11 @@ class TrainConfig:
     verbose: int = 0
 
     def __post_init__(self) -> None:
-        for name, choices in {"loss": tuple(LOSSES), "val_loss": (*LOSSES, None), "precision": PRECISIONS}.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"`{name}` must be one of {choices}, got {getattr(self, name)!r}.")
+        check_loss("loss", self.loss)
+        if self.val_loss is not None:
+            check_loss("val_loss", self.val_loss)
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"`precision` must be one of {PRECISIONS}, got {self.precision!r}.")
         for name, low in AT_LEAST.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < low:
@@ -102,3 +106,14 @@ class TrainConfig:
         for name in SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"`{name}` must be True or False, got {getattr(self, name)!r}.")
+
+    @property
+    def evaluated_by(self) -> AnyLoss:
+        """The loss on validation windows."""
+        return self.loss if self.val_loss is None else self.val_loss
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Each field but `verbose` as text that is the same in every process: of a function, its name."""
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "verbose"}
+        return {name: loss_name(value) if callable(value) else repr(value) for name, value in found.items()}

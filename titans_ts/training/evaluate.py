@@ -9,13 +9,17 @@ from titans_ts.model import SimbaForecaster
 from titans_ts.windows.windows import Windows
 
 from .distributed import ALONE, Ranks
-from .losses import LOSSES
+from .losses import AnyLoss, find_loss
 
 EVALUATION_BATCH = 1024  # windows; no gradients are kept, so larger than a training batch
 
 
 def evaluate(
-    network: SimbaForecaster, windows: Windows, loss: str = "mse", most: int | None = None, ranks: Ranks = ALONE
+    network: SimbaForecaster,
+    windows: Windows,
+    loss: AnyLoss = "mse",
+    most: int | None = None,
+    ranks: Ranks = ALONE,
 ) -> float:
     """The mean loss over all windows and steps, or `most` evenly spaced windows; each of `ranks` takes its share."""
     totals, counts = loss_by_series(network, windows, loss, most, ranks)
@@ -24,7 +28,11 @@ def evaluate(
 
 @torch.no_grad()
 def loss_by_series(
-    network: SimbaForecaster, windows: Windows, loss: str = "mse", most: int | None = None, ranks: Ranks = ALONE
+    network: SimbaForecaster,
+    windows: Windows,
+    loss: AnyLoss = "mse",
+    most: int | None = None,
+    ranks: Ranks = ALONE,
 ) -> tuple[Tensor, Tensor]:
     """The sum of each series' loss and its number of observed entries, each (n_series,) in float64.
 
@@ -33,11 +41,12 @@ def loss_by_series(
     was_training = network.training
     network.eval()
     sums = torch.zeros(2, windows.n_series, dtype=torch.float64, device=windows.device)
+    found = find_loss(loss)
     for whole in windows.batches(EVALUATION_BATCH * ranks.world, most):
         batch, share = ranks.shard(whole)
         if not share:
             continue
-        entries, counted = LOSSES[loss].entries(network(batch), batch.future, batch.observed_mask)
+        entries, counted = found.entries(network(batch), batch.future, batch.observed_mask)
         sums[0].index_add_(0, batch.series, entries.sum(1))
         sums[1].index_add_(0, batch.series, counted.sum(1))
     network.train(was_training)

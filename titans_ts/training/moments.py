@@ -26,7 +26,7 @@ class Moments(NamedTuple):
     xx: Tensor  # (n_series, inputs, inputs), or (1, ...) where all series read the same
     xy: Tensor  # (n_series, inputs, horizon)
     yy: Tensor  # (n_series,)
-    n: Tensor  # (n_series,) entries of y
+    n: Tensor  # (n_series,) entries of y; all of a window count as much as it does
 
     @classmethod
     def zero(cls, parts: int, inputs: int, horizon: int, device: torch.device, same_inputs: bool = False) -> Moments:
@@ -74,6 +74,9 @@ def moments_of_batches(
     for batch in windows.batches(BATCH, most):
         x, y, part = read(batch)
         x, y = x.double(), y.double()
+        weight = None if batch.weight is None else batch.weight.double().unsqueeze(1)
+        if weight is not None:
+            x, y = x * weight.sqrt(), y * weight.sqrt()
         for i in part.unique().tolist():  # windows come series after series, so a batch has few
             if i < 0:
                 continue
@@ -82,7 +85,7 @@ def moments_of_batches(
             total.xx[i] += a.mT @ a
             total.xy[i] += a.mT @ b
             total.yy[i] += b.square().sum()
-            total.n[i] += b.numel()
+            total.n[i] += b.numel() if weight is None else weight[of_part].sum() * b.shape[1]
     return total
 
 
@@ -93,7 +96,7 @@ def moments_of_origins(
     read_past: Callable[[Batch], Tensor],
     read_future: Callable[[Batch], Tensor],
 ) -> Moments:
-    """The same of aligned windows, all series of which read the same.
+    """The same of aligned windows, all series of which read the same; each counts by its recency alone.
 
     `read_past` gives x (samples, inputs) of the first series' windows, and `read_future` y (samples, horizon) of those
     of every series, one after the other; there are at most `most` origins, evenly spaced.
@@ -103,13 +106,17 @@ def moments_of_origins(
     for batches in windows.by_origin(max(1, BATCH // windows.n_series), most):
         x = read_past(batches[0]).double()
         y = torch.cat([read_future(batch).double() for batch in batches], dim=1)
+        n = torch.tensor(float(len(x)), dtype=torch.float64)
+        if windows.half_life is not None and batches[0].weight is not None and windows.series_weight is not None:
+            recency = batches[0].weight.double() / windows.series_weight[batches[0].series]
+            x, y, n = x * recency.sqrt().unsqueeze(1), y * recency.sqrt().unsqueeze(1), recency.sum()
         total.xx[0] += x.mT @ x
         xy = (x.mT @ y).unflatten(1, (len(batches), horizon)).transpose(0, 1)
         for batch, of_part, squares in zip(batches, xy, y.square().sum(0).view(-1, horizon).sum(1), strict=True):
             part = int(batch.series[0])
             total.xy[part] += of_part
             total.yy[part] += squares
-            total.n[part] += len(x) * horizon
+            total.n[part] += n * horizon
     return total
 
 
@@ -129,7 +136,7 @@ def moments_of_runs(
     Parameters
     ----------
     runs : list of Run
-        Their values (windows + lookback + horizon - 1,) in float64.
+        Their values (windows + lookback + horizon - 1,) in float64. Each one's windows count by its weight.
     parts : Tensor of int (runs,)
         The part, in [0, n_parts), that each run's windows belong to; runs of a part below 0 are left out.
     steps : slice
@@ -143,7 +150,8 @@ def moments_of_runs(
     for part in parts[parts >= 0].unique().tolist():
         of_part = [runs[i] for i in (parts == part).nonzero()[:, 0].tolist()]
         shift = torch.cat([run.values for run in of_part]).mean()
-        products, sums, count = _products([run.values - shift for run in of_part], size)
+        weights = torch.tensor([run.weight for run in of_part], dtype=torch.float64, device=device)
+        products, sums, count = _products([run.values - shift for run in of_part], weights, size)
         past, future = read[:inputs] @ products, ahead
         xx, xy = past @ read[:inputs].mT, past @ future.mT
         if window_mean:  # the mean itself, not what it is off the shift
@@ -166,25 +174,30 @@ def _centring(lookback: int, horizon: int, device: torch.device) -> Tensor:
     return torch.cat([rows[:lookback], mean[None], rows[lookback:]])
 
 
-def _products(series: list[Tensor], size: int) -> tuple[Tensor, Tensor, int]:
-    """The products (size, size) and sums (size,) over all windows of `size` rows, and the number of windows."""
+def _products(series: list[Tensor], weights: Tensor, size: int) -> tuple[Tensor, Tensor, float]:
+    """The products (size, size) and sums (size,) over all windows of `size` rows, and the number of windows.
+
+    Those of each series count by its weight, of `weights` (series,).
+    """
     counts = [len(values) - size + 1 for values in series]
     begin = torch.stack([values[:size] for values in series])
     end = torch.stack(
         [pad(values[n:], (0, 1)) for values, n in zip(series, counts, strict=True)]
     )  # the last is not read
     first, total = begin.new_zeros(size), begin.new_zeros(())
-    for values, n in zip(series, counts, strict=True):
-        first += _correlation(values, n, size)
-        total += values[:n].sum()
-    moved = end.mT @ end - begin.mT @ begin  # what a lag further on both sides adds
+    for values, n, weight in zip(series, counts, weights, strict=True):
+        first += weight * _correlation(values, n, size)
+        total += weight * values[:n].sum()
+    column, root = weights.unsqueeze(1), weights.sqrt().unsqueeze(1)
+    last, earliest = end * root, begin * root
+    moved = last.mT @ last - earliest.mT @ earliest  # what a lag further on both sides adds
     products = torch.empty_like(moved)
     products[0] = first
     for i in range(size - 1):
         products[i + 1, 0] = first[i + 1]
         products[i + 1, 1:] = products[i, :-1] + moved[i, :-1]
-    sums = torch.cat([total[None], total + (end - begin).sum(0).cumsum(0)[:-1]])
-    return (products + products.mT) / 2, sums, sum(counts)
+    sums = torch.cat([total[None], total + ((end - begin) * column).sum(0).cumsum(0)[:-1]])
+    return (products + products.mT) / 2, sums, (weights * weights.new_tensor(counts)).sum().item()
 
 
 def _correlation(values: Tensor, n: int, size: int) -> Tensor:

@@ -42,6 +42,7 @@ from .closed_form import (
     linear_moments,
     per_series_naive_errors,
     solve,
+    weight_of_series,
 )
 from .moments import Moments
 
@@ -109,7 +110,7 @@ def choose_path(
     candidates = list(_affordable(config, data))
     if len(candidates) == 1 or not fold.validated.any():
         return Resolved(config, None, ())
-    some = np.arange(data.n_series)[evenly_spaced(data.n_series, MOST_SERIES)]
+    some = fold.learned[evenly_spaced(len(fold.learned), MOST_SERIES)]
     alone = replace(candidates[1], n_series=len(some))
     origins = list(_origins(alone, scaled.take(some), data.take(some), fold.take(some)))
     if not origins:
@@ -222,7 +223,8 @@ class _Origin:
         """The relative errors of the common path and of per-series weights."""
         network, found = self._solved(config, way)
         moments = linear_moments(network, self.test, torch.arange(config.n_series), False, _sample(config))
-        scoring, common = Scoring(moments, self._naive_errors(config)[1]), pad(found.weight, (0, 0, 0, 1))
+        weight, common = weight_of_series(config, self.test), pad(found.weight, (0, 0, 0, 1))
+        scoring = Scoring(moments, self._naive_errors(config)[1], weight)
         return {"common": scoring.error(common), "per_series": scoring.error(common + found.added)}
 
     @torch.no_grad()
@@ -243,8 +245,9 @@ class _Origin:
         found = {}
         for config in candidates:
             solved, chosen, tested = (_harmonics(m, config, richest) for m in (train, validation, test))
-            _, weight = cross_series_weights(solved, Scoring(chosen, naive_validation), RIDGES)
-            found[_name(config)] = Scoring(tested, naive_test).error(weight)
+            of_validation, of_test = (weight_of_series(richest, windows) for windows in (self.validation, self.test))
+            _, weight = cross_series_weights(solved, Scoring(chosen, naive_validation, of_validation), RIDGES)
+            found[_name(config)] = Scoring(tested, naive_test, of_test).error(weight)
         return found
 
     def _solved(self, config: ModelConfig, way: _Way) -> tuple[SimbaForecaster, Solution]:

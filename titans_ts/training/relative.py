@@ -13,14 +13,14 @@ from torch import Tensor
 
 from titans_ts.windows.windows import Windows
 
-from .losses import LOSSES
+from .losses import AnyLoss, find_loss
 from .moments import BATCH
 
 BOUND = 4.0  # what a ratio to the naive error comes to at most
 SMALLEST = 1e-4  # added to both errors, of values divided by the deviation of their series: a constant one has none
 
 
-def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -> Tensor:
+def naive_errors(windows: Windows, loss: AnyLoss = "mse", most: int | None = None) -> Tensor:
     """The error of the better naive forecast of each series' windows: their last value, or the mean of the series.
 
     Neither depends on how many rows are read, so that relative errors of different lookbacks compare.
@@ -29,7 +29,8 @@ def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -
     ----------
     windows : Windows
         Of series at mean 0.
-    loss : {"mse", "mae", "huber"}
+    loss : {"mse", "mae", "huber", "quantile"} or callable
+        The quantile loss of a naive forecast, which is a point, is its absolute error.
     most : int, optional
         Evenly spaced windows stand for all where there are more.
 
@@ -43,13 +44,13 @@ def naive_errors(windows: Windows, loss: str = "mse", most: int | None = None) -
         last, future = batch.past[:, -1:].double(), batch.future.double()
         for i, value in enumerate((last, torch.zeros_like(last))):
             forecast = value.expand_as(future).unsqueeze(-1)
-            errors, counted = LOSSES[loss].entries(forecast, future, batch.observed_mask)
+            errors, counted = find_loss(loss).entries(forecast, future, batch.observed_mask)
             totals[i].index_add_(0, batch.series, errors.sum(1))
         totals[2].index_add_(0, batch.series, counted.sum(1))
     return totals[:2].amin(0) / totals[2]
 
 
-def relative_error(errors: Tensor, naive: Tensor) -> Tensor:
+def relative_error(errors: Tensor, naive: Tensor, weight: Tensor | None = None) -> Tensor:
     """Errors over the naive ones, each ratio r bounded to r / (1 + r / BOUND), and their mean over the series.
 
     Parameters
@@ -57,6 +58,8 @@ def relative_error(errors: Tensor, naive: Tensor) -> Tensor:
     errors : Tensor (..., n_series)
         NaN for a series without windows, which does not count.
     naive : Tensor (n_series,)
+    weight : Tensor (n_series,), optional
+        How much each series counts in the mean; all alike if None.
 
     Returns
     -------
@@ -64,4 +67,8 @@ def relative_error(errors: Tensor, naive: Tensor) -> Tensor:
         In [0, BOUND); NaN where no series counts.
     """
     ratio = (errors + SMALLEST) / (naive + SMALLEST)
-    return (ratio / (1 + ratio / BOUND)).nanmean(-1)
+    bounded = ratio / (1 + ratio / BOUND)
+    if weight is None:
+        return bounded.nanmean(-1)
+    counted = torch.where(bounded.isnan(), 0.0, weight)
+    return (bounded.nan_to_num(0.0) * counted).sum(-1) / counted.sum(-1)

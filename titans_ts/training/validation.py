@@ -13,6 +13,7 @@ from titans_ts.windows.windows import Windows
 
 from .distributed import ALONE, Ranks
 from .evaluate import loss_by_series
+from .losses import AnyLoss
 from .relative import naive_errors, relative_error
 
 TIMED_WINDOWS = 64  # evaluated to learn how long all would take
@@ -30,13 +31,14 @@ class Errors(NamedTuple):
 
 
 class Validation:
-    """Validation windows, and the naive errors that a network's are taken over.
+    """Validation windows, and the naive errors that a network's are taken over. Series count by their weights.
 
     Parameters
     ----------
     windows : Windows, optional
         None where nothing validates.
-    loss : {"mse", "mae", "huber"}
+    loss : str or callable
+        As `TrainConfig` has it.
     most : int
         Evenly spaced windows stand for all where there are more.
     holds_back : bool
@@ -46,7 +48,12 @@ class Validation:
     """
 
     def __init__(
-        self, windows: Windows | None, loss: str, most: int, holds_back: bool = False, ranks: Ranks = ALONE
+        self,
+        windows: Windows | None,
+        loss: AnyLoss,
+        most: int,
+        holds_back: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.windows, self.loss, self.most, self.holds_back, self.ranks = windows, loss, most, holds_back, ranks
         self.seconds = 0.0  # that the slowest evaluation took
@@ -76,8 +83,13 @@ class Validation:
         timed, affordable = (time.perf_counter() - begun) / batch.n_samples, SHARE * max(seconds, 0.0)
         most = self.ranks.broadcast(max(LEAST_WINDOWS, min(self.most, int(affordable / timed))))
         if most < self.n_windows:
-            self.most, self._naive = most, naive_errors(self.windows, self.loss, most)
+            self.take(most)
         self.seconds = timed * self.n_windows
+
+    def take(self, most: int) -> None:
+        """Evaluate at most so many windows from now on."""
+        if self.windows is not None and most != self.most:
+            self.most, self._naive = most, naive_errors(self.windows, self.loss, most)
 
     def errors(self, network: SimbaForecaster) -> Errors:
         """The errors of a network as it is."""
@@ -85,11 +97,17 @@ class Validation:
             return Errors(math.nan, math.nan)
         begun = time.perf_counter()
         totals, counts = loss_by_series(network, self.windows, self.loss, self.most, self.ranks)
-        loss, errors = (totals.sum() / counts.sum()).item(), totals / counts
-        relative = relative_error(errors, self._naive).item()
+        weight, errors = self.windows.series_weight, totals / counts
+        shares = (totals, counts) if weight is None else (weight * totals, weight * counts)
+        loss = (shares[0].sum() / shares[1].sum()).item()
+        relative = relative_error(errors, self._naive, weight).item()
         self.seconds = max(self.seconds, time.perf_counter() - begun)
         if not self.holds_back:
             return Errors(loss, relative)
         validated = (counts > 0).nonzero().flatten()
         halves = (validated[::2], validated[1::2])
-        return Errors(loss, relative, *(relative_error(errors[half], self._naive[half]).item() for half in halves))
+        of_halves = []
+        for half in halves:
+            of_half = None if weight is None else weight[half]
+            of_halves.append(relative_error(errors[half], self._naive[half], of_half).item())
+        return Errors(loss, relative, *of_halves)

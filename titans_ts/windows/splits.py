@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,15 +30,34 @@ class Fold:
         Rows [train, validation) validate; none where the two are equal.
     test : ndarray of int
         Rows [validation, test) test; none where the two are equal.
+    weight : ndarray, shape (n_series,), optional
+        How much each series counts; those of 0 have no windows to train or validate by. All alike if None.
+    half_life : float, optional
+        Steps before the last one in which a train window comes to count half.
     """
 
     train: np.ndarray
     validation: np.ndarray
     test: np.ndarray
+    weight: np.ndarray | None = None
+    half_life: float | None = None
 
     def take(self, series: np.ndarray) -> Fold:
         """The fold of the series number `series` (any,), in that order."""
-        return Fold(self.train[series], self.validation[series], self.test[series])
+        weight = None if self.weight is None else self.weight[series]
+        return Fold(self.train[series], self.validation[series], self.test[series], weight, self.half_life)
+
+    def weighted(self, weight: np.ndarray | None, half_life: float | None) -> Fold:
+        """The fold with these weights; a series of weight 0 has no validation rows."""
+        if weight is None:
+            return replace(self, half_life=half_life)
+        train = np.where(weight > 0, self.train, self.validation)
+        return replace(self, train=train, weight=weight, half_life=half_life)
+
+    @property
+    def learned(self) -> np.ndarray:
+        """The numbers of the series that are learned from, (any,)."""
+        return np.arange(len(self.train)) if self.weight is None else np.flatnonzero(self.weight > 0)
 
     @property
     def validated(self) -> np.ndarray:
@@ -135,7 +154,7 @@ def rolling_folds(fold: Fold, lookback: int, horizon: int) -> list[Fold]:
         train, validation, test = (rows * (part + ahead) // 16 for ahead in (0, 3, 6))
         whole = fold.validated & (train >= lookback + 2 * horizon) & (rows * 3 // 16 >= horizon)
         if whole.mean() > 0.5:
-            found.append(Fold(train, validation, test))
+            found.append(replace(fold, train=train, validation=validation, test=test))
     return found
 
 
@@ -157,14 +176,25 @@ def fold_windows(
 ) -> FoldWindows:
     """The windows that forecast train rows alone, validation rows alone and test rows alone; see `Windows`."""
 
-    def between(first: np.ndarray, last: np.ndarray) -> Windows:
-        return Windows(data, lookback=lookback, horizon=horizon, first=first, last=last, cross_series=cross_series)
+    def between(first: np.ndarray, last: np.ndarray, half_life: float | None = None) -> Windows:
+        if fold.weight is not None:
+            first = np.where(fold.weight > 0, first, last)
+        return Windows(
+            data,
+            lookback=lookback,
+            horizon=horizon,
+            first=first,
+            last=last,
+            cross_series=cross_series,
+            weight=fold.weight,
+            half_life=half_life,
+        )
 
     def some(rows: np.ndarray) -> bool:
         return bool((rows >= horizon).any())
 
     return FoldWindows(
-        train=between(_first_targets(data, fold.train, lookback, horizon), fold.train),
+        train=between(_first_targets(data, fold.train, lookback, horizon), fold.train, fold.half_life),
         validation=between(fold.train, fold.validation) if some(fold.validation - fold.train) else None,
         test=between(fold.validation, fold.test) if some(fold.test - fold.validation) else None,
     )

@@ -6,6 +6,8 @@ the left, and the padding is masked. A value that was filled in is read where it
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
@@ -29,6 +31,7 @@ class Run(NamedTuple):
     time_index: int  # of the first window's first row
     values: Tensor  # (windows + lookback + horizon - 1,)
     clock_shift: Tensor | None  # of the same shape, where seasons follow local clocks
+    weight: float = 1.0  # of each window
 
 
 class Windows:
@@ -48,6 +51,10 @@ class Windows:
         The number the network knows each series by; 0, 1, ... if None.
     cross_series : CrossSeriesFeatures, optional
         Each window comes with means of all series' pasts.
+    weight : ndarray (n_series,), optional
+        How much the windows of each series count; all alike if None.
+    half_life : float, optional
+        Steps before the last window of a series in which one comes to count half. Weights are over their mean.
 
     Raises
     ------
@@ -65,6 +72,8 @@ class Windows:
         last: np.ndarray,
         series: np.ndarray | None = None,
         cross_series: CrossSeriesFeatures | None = None,
+        weight: np.ndarray | None = None,
+        half_life: float | None = None,
     ) -> None:
         count = np.maximum(last - first - horizon + 1, 0)
         if not count.any():
@@ -100,6 +109,10 @@ class Windows:
         self._position = torch.from_numpy(row_zero + first - lookback).to(device)  # of each series' first window
         self._time_index = torch.from_numpy(data.starts + first - lookback).to(device)
         self._series = torch.from_numpy(np.arange(len(lengths)) if series is None else series).to(device)
+        self.half_life, self._weight = half_life, None
+        if weight is not None or half_life is not None:
+            weights = _over_mean(np.ones(len(lengths)) if weight is None else weight, count, half_life)
+            self._weight = torch.from_numpy(weights).to(device)
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if self._kept is None else len(self._kept)
@@ -125,10 +138,28 @@ class Windows:
         return int(self._series.max()) + 1
 
     @property
+    def series_weight(self) -> Tensor | None:
+        """How much each series counts beside the others, (n_series,) in float64; None where all count alike."""
+        if self._weight is None:
+            return None
+        return self._weight.new_zeros(self.n_series).index_copy_(0, self._series, self._weight)
+
+    @property
     def checksum(self) -> float:
         """A sum of all values and, coarsely, their order; it hardly changes where they were rounded otherwise."""
         parts = self._flat.tensor_split(64)
         return sum(i * part.abs().sum(dtype=torch.float64).item() for i, part in enumerate(parts, start=1))
+
+    @property
+    def digest(self) -> str:
+        """A SHA-256 of all that the windows are made of."""
+        found = hashlib.sha256(f"{self.lookback} {self.horizon} {self.half_life}".encode())
+        clock = () if self._clock is None else (self._clock.begins, self._clock.shifts)
+        tensors = self._flat, self._position, self._count, self._time_index, self._series, self._kept, self._observed
+        for part in (*tensors, self._padding_mask, self._weight, *clock):
+            array = part.cpu().numpy() if isinstance(part, Tensor) else part
+            found.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
 
     @property
     def aligned(self) -> bool:
@@ -138,14 +169,22 @@ class Windows:
 
     @property
     def runs(self) -> list[Run] | None:
-        """All windows as runs of rows; None where some are padded or left out, or rows were filled in."""
-        if self._padding_mask is not None or self._kept is not None or self._observed is not None:
+        """All windows as runs of rows; None where some are padded, left out or older, or rows were filled in."""
+        if self._padding_mask is not None or self._kept is not None or self._observed is not None or self.half_life:
             return None
+        weights = torch.ones(len(self._series)) if self._weight is None else self._weight
         size = self.lookback + self.horizon - 1
         return [
-            Run(series, time_index, self._flat[at : at + count + size], self._clock_shift(time_index, count + size))
-            for series, time_index, at, count in zip(
-                *(x.tolist() for x in (self._series, self._time_index, self._position, self._count)), strict=True
+            Run(
+                series,
+                time_index,
+                self._flat[at : at + count + size],
+                self._clock_shift(time_index, count + size),
+                weight,
+            )
+            for series, time_index, at, count, weight in zip(
+                *(x.tolist() for x in (self._series, self._time_index, self._position, self._count, weights)),
+                strict=True,
             )
             if count
         ]
@@ -181,7 +220,17 @@ class Windows:
             cross_series=None if self._cross_series is None else self._cross_series.at(time_index),
             clock_shift=clock_shifts(self._clock, time_index, length),
             covariates=covariates,
+            weight=self._weights(series, offset),
         )
+
+    def _weights(self, series: Tensor, offset: Tensor) -> Tensor | None:
+        """How much the windows number `offset` (samples,) of each series count, (samples,)."""
+        if self._weight is None:
+            return None
+        weight = self._weight[series]
+        if self.half_life is not None:
+            weight = weight * 0.5 ** ((self._count[series] - 1 - offset) / self.half_life)
+        return weight.float()
 
     def batches(self, size: int, most: int | None = None) -> Iterator[Batch]:
         """All windows in order, `size` at a time, the last batch kept; evenly spaced ones if there are over `most`."""
@@ -203,6 +252,16 @@ class Windows:
         """All windows, or `most` of them, in random order, `size` at a time and the last batch kept."""
         for index in torch.randperm(len(self), generator=generator)[:most].split(size):
             yield self.batch(index.to(self.device))
+
+
+def _over_mean(weight: np.ndarray, count: np.ndarray, half_life: float | None) -> np.ndarray:
+    """Weights of series over the mean weight of all windows, of which each series has `count`: both (n_series,)."""
+    total = weight * count
+    if half_life is not None:
+        rate = math.log(2) / half_life
+        total = weight * np.expm1(-rate * count) / math.expm1(-rate)
+    found: np.ndarray = weight * (count.sum(where=weight > 0) / total.sum())
+    return found
 
 
 def on_device(data: SeriesData[np.ndarray], device: torch.device, covariates: bool = False) -> SeriesData[Tensor]:
