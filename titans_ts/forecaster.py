@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.base import BaseEstimator
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .arguments import check_flag, check_integer, check_no_targets, check_seconds, check_share, match_series
+from .arguments import check_flag, check_integer, check_no_targets, check_seconds, check_share
+from .backtest import Backtest
+from .base import PanelForecaster
+from .baselines import Drift, SeasonalNaive
 from .bounds import Bounds
+from .comparison import METRICS, compare
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
 from .fitted import FitOptions, FittedModel
@@ -29,7 +33,6 @@ from .saving import load_model, save_model
 from .stream.fit import STREAM, WINDOW
 from .stream.surprise import conformal_p_values
 from .tables.panel import Panel
-from .tables.read import read_table
 from .training.choices import choices_table
 from .training.config import TrainConfig
 from .training.distributed import first_rank, process_group
@@ -49,7 +52,7 @@ MOST_BY_PHASE = 40  # series up to which they do: the weights grow by the square
 LEAST_STEPS = 300  # training steps on short series, whose epochs have few
 
 
-class TitansForecaster(BaseEstimator):
+class TitansForecaster(PanelForecaster):
     """Forecast many series with one network, its linear part solved for in closed form, its deep part trained.
 
     Everything left None is filled in by `fit` from the data's frequency and length.
@@ -499,6 +502,67 @@ class TitansForecaster(BaseEstimator):
         columns = {"surprise": found, "p_value": p, "anomaly": p <= level}
         return panel.rows_table(columns, self.id_col, self.time_col)
 
+    def compare(
+        self,
+        df: Any,
+        h: int | None = None,
+        *,
+        n_windows: int = 3,
+        step_size: int | None = None,
+        baselines: Mapping[str, Any] | None = None,
+        metrics: Sequence[Any] = METRICS,
+        n_jobs: int | None = None,
+    ) -> pd.DataFrame:
+        """Backtest this model beside baselines: whether it earns its place on these data.
+
+        A copy of each is fitted once, to the rows before the first cutoff, and moved on by `update` from there; this
+        one stays as it is, fitted or not.
+
+        Parameters
+        ----------
+        df : table of a kind that `fit` takes
+        h : int, optional
+            Steps forecast; `horizon` if None, or its default.
+        n_windows, step_size, n_jobs
+            As `cross_validation` takes them.
+        baselines : mapping of str to forecaster, optional
+            The seasonal naive and the drift forecast, the closed form of this model, and the mean of these three if
+            None.
+        metrics : sequence of str or callable
+            Of `utilsforecast.losses`. "mase" has the season of the frequency, and the rows before the first cutoff.
+
+        Returns
+        -------
+        DataFrame
+            One row for each model, the best first by the first metric: "model", the mean of each metric over series and
+            cutoffs, and "wins", the share of series in which the model is the best of all by the first metric.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `fit` and `cross_validation`.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> hours = pd.date_range("2024-01-01", periods=400, freq="h")
+        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(400) * 2 * np.pi / 30)}, index=hours)
+        >>> model = TitansForecaster(horizon=12, lookback=60, d_model=16, max_epochs=0)
+        >>> model.compare(df, metrics=["mae"]).round(2)["model"].tolist()[-1]
+        'SeasonalNaive'
+        """
+        panel = self._read(df, min_rows=3, freq=self.freq)
+        default = shorten(defaults_for(panel.calendar), panel.data.lengths).horizon
+        steps = check_integer("h", self.horizon if h is None else h, 1, default)
+        models, mean_of = {type(self).__name__: self}, tuple[str, ...]()
+        if baselines is None:
+            alone = clone(self).set_params(max_epochs=0, combine=False, context=WINDOW)
+            own = dict(id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, missing=self.missing)
+            baselines = {"SeasonalNaive": SeasonalNaive(**own), "Drift": Drift(**own), "ClosedForm": alone}
+            mean_of = tuple(baselines)
+        backtest = Backtest.of(self, panel, steps, n_windows, step_size)
+        return compare(models | dict(baselines), backtest, mean_of=mean_of, metrics=metrics, n_jobs=n_jobs)
+
     def summary(self) -> pd.DataFrame:
         """What `fit` chose from the data, and by how much.
 
@@ -634,12 +698,12 @@ class TitansForecaster(BaseEstimator):
         return names
 
     @property
+    def _panel(self) -> Panel:
+        return self.fitted_.panel
+
+    @property
     def _chooses_path(self) -> bool:
         return isinstance(self.linear_path, str) and self.linear_path == AUTO
-
-    def _read(self, df: Any, **options: Any) -> Panel:
-        options |= dict(id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, missing=self.missing)
-        return read_table(df, **options)
 
     def _model_config(self, n_series: int, defaults: Defaults) -> ModelConfig:
         path = self.linear_path if isinstance(self.linear_path, str) else None
@@ -689,15 +753,3 @@ class TitansForecaster(BaseEstimator):
             random_state=seed,
             verbose=self.verbose,
         )
-
-    @staticmethod
-    def _check_fitted_series(panel: Panel, series: np.ndarray, name: str) -> None:
-        if (series < 0).any():
-            unknown = panel.ids[series < 0].tolist()
-            raise ValueError(f"`{name}` has series {unknown[:5]} that were not in the data fitted; fit them first.")
-
-    def _context(self, df: Any) -> tuple[Panel, np.ndarray]:
-        """Read a table to predict from; its panel, and the number of each of its series among those fitted, or -1."""
-        fitted = self.fitted_.panel
-        panel = self._read(df, min_rows=1, calendar=fitted.calendar)
-        return panel, match_series(panel, fitted, type(self).__name__)

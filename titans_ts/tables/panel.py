@@ -222,15 +222,24 @@ class Panel:
         id_col, time_col : str
             Names of the columns of ids and times where the table had none.
         """
+        panel = replace(self, layout=self._long(id_col, time_col))
+        return panel._to_backend(panel._rows_table(columns))
+
+    def as_long(self, id_col: str, time_col: str, target_col: str) -> Panel:
+        """The same series as if a long table of pandas had been read; the names are of columns that it had not."""
+        layout = replace(self._long(id_col, time_col), index=None, backend="pandas", id_dtype=None, time_dtype=None)
+        if self.layout.kind not in ("long", "single"):
+            layout = replace(layout, target_col=target_col)
+        return replace(self, layout=layout)
+
+    def _long(self, id_col: str, time_col: str) -> Layout:
         layout = self.layout
-        named = replace(
+        return replace(
             layout,
             kind="long",
             id_col=id_col if layout.id_col is None else layout.id_col,
             time_col=time_col if layout.time_col is None else layout.time_col,
         )
-        panel = replace(self, layout=named)
-        return panel._to_backend(panel._rows_table(columns))
 
     def _rows_table(self, columns: dict[str, np.ndarray]) -> pd.DataFrame:
         """A row for each of the panel's own rows."""
