@@ -34,10 +34,19 @@ ROOMS = {
         *("bounds", "combination", "statistical", "stream"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
+    "base": {"arguments", "tables"},
+    "baselines": {"base", "arguments", "defaults", "tables"},
+    "cutoffs": {"tables"},
+    "backtest": {"cutoffs", "arguments", "tables"},
+    "comparison": {"backtest", "cutoffs", "defaults"},
+    "insample": {"fitted", "predict", "stream", "windows", "tables", "model", "devices"},
     "forecaster": {
+        *("base", "baselines", "backtest", "comparison", "cutoffs", "insample"),
         *("bounds", "progress", "stream"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
+    "closed_form": {"forecaster", "baselines", "arguments", "defaults", "tables"},
+    "partitions": {"tables"},
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},
 }
 # The folders of kernels and datasets are links, which are not followed unless named.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from .arguments import check_integer
+from .cutoffs import check_names, known_rows, observed_rows, scored_frame
 from .tables.panel import Panel
 from .tables.read import read_table
 
-CUTOFF = "cutoff"
 LEAST_ROWS = 3  # before the first cutoff, as `fit` needs
 DEFAULT_NAMES = {"id_col": "unique_id", "time_col": "ds", "target_col": "y"}
 
@@ -131,8 +131,8 @@ class Backtest:
         panel = read_table(df, **given, min_rows=1)
         names = {name: given.get(name, default) for name, default in DEFAULT_NAMES.items()}
         panel = panel.as_long(**names)
-        panel = panel.head(_observed_rows(panel))
-        _check_names(panel)
+        panel = panel.head(observed_rows(panel))
+        check_names(panel)
         backtest = cls(panel, h, n_windows, step_size)
         short = backtest.seen(0) < LEAST_ROWS
         if short.any():
@@ -163,59 +163,18 @@ class Backtest:
             )
             for begin, until in tasks
         )
-        forecasts = [forecast for part in parts for forecast in part]
-        frame = pd.concat([self._scored(window, forecast) for window, forecast in enumerate(forecasts)])
-        series = np.tile(np.repeat(np.arange(self.panel.n_series), self.h), self.n_windows)
-        kept = np.concatenate([self._future(window).data.is_observed for window in range(self.n_windows)])
+        forecasts = pd.concat([forecast for part in parts for forecast in part], ignore_index=True)
+        series = np.tile(np.arange(self.panel.n_series), self.n_windows)
+        seen = np.concatenate([self.seen(window) for window in range(self.n_windows)])
+        _check_forecast(forecasts, self.panel, len(seen) * self.h)
         order = np.argsort(series, kind="stable")
-        return frame.iloc[order[kept[order]]].reset_index(drop=True)
+        rows = (order[:, None] * self.h + np.arange(self.h)).ravel()
+        outputs = forecasts.iloc[rows, 2:].reset_index(drop=True)
+        return scored_frame(self.panel, series[order], seen[order], self.h, outputs)
 
     def _after(self, begin: int, until: int) -> list[int]:
         """Rows after the cutoff of each window of a task, to the end of its last window."""
         return [self.h + (until - 1 - window) * self.step_size for window in range(begin, until)]
-
-    def _future(self, window: int) -> Panel:
-        return self.panel.head(self.seen(window) + self.h).tail(self.h)
-
-    def _scored(self, window: int, forecast: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a window beside a forecast of them."""
-        future, layout = self._future(window), self.panel.layout
-        id_col, time_col, target_col = str(layout.id_col), str(layout.time_col), layout.target_col
-        frame = future.rows_table({target_col: future.data.values}, id_col, time_col)
-        if len(forecast) != len(frame) or list(forecast.columns[:2]) != [layout.id_col, layout.time_col]:
-            raise ValueError(
-                f"`estimator` must forecast a long table with {len(frame)} rows and the columns {id_col!r}, "
-                f"{time_col!r}, ..., got {len(forecast)} rows and {list(forecast.columns)}."
-            )
-        last = self.panel.head(self.seen(window)).tail(1)
-        cutoffs = last.rows_table({target_col: last.data.values}, id_col, time_col)[time_col]
-        frame.insert(2, CUTOFF, cutoffs.repeat(self.h).reset_index(drop=True))
-        outputs = forecast.iloc[:, 2:].reset_index(drop=True)
-        if clash := [name for name in outputs.columns if name in frame.columns]:
-            raise ValueError(f"the column {clash[0]!r} must not be named as the forecast's; rename it.")
-        return pd.concat([frame, outputs], axis=1)
-
-
-def known_rows(panel: Panel, rows: np.ndarray) -> Panel:
-    """The first `rows` (n_series,) rows of each series as they were known then.
-
-    What was filled in at their end is the last value before it again: a line to the next one would look ahead.
-    """
-    panel = panel.head(rows)
-    data = panel.data
-    if data.observed is None:
-        return panel
-    last = np.maximum.accumulate(np.where(data.observed, np.arange(len(data.values)), -1))
-    at_end = data.row_in_series >= np.repeat(_observed_rows(panel), data.lengths)
-    return replace(panel, data=data.with_values(np.where(at_end, data.values[last], data.values)))
-
-
-def _observed_rows(panel: Panel) -> np.ndarray:
-    """Rows of each series up to the last that was observed, (n_series,)."""
-    data = panel.data
-    rows = np.where(data.is_observed, data.row_in_series + 1, 0)
-    last: np.ndarray = np.maximum.reduceat(rows, data.offsets)
-    return last
 
 
 def _reading(estimator: Any) -> dict[str, Any]:
@@ -229,10 +188,13 @@ def _reading(estimator: Any) -> dict[str, Any]:
     return found
 
 
-def _check_names(panel: Panel) -> None:
-    layout = panel.layout
-    if CUTOFF in (layout.id_col, layout.time_col, layout.target_col):
-        raise ValueError(f"the table must not have a column {CUTOFF!r}, where the backtest tells its cutoffs; rename it.")
+def _check_forecast(forecast: pd.DataFrame, panel: Panel, rows: int) -> None:
+    columns = [panel.layout.id_col, panel.layout.time_col]
+    if len(forecast) != rows or list(forecast.columns[:2]) != columns:
+        raise ValueError(
+            f"`estimator` must forecast a long table with {rows} rows and the columns {columns[0]!r}, {columns[1]!r}, "
+            f"..., got {len(forecast)} rows and {list(forecast.columns)}."
+        )
 
 
 def _windows_from_one_fit(

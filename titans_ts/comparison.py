@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from utilsforecast import losses
 
-from .backtest import CUTOFF, Backtest
+from .backtest import Backtest
+from .cutoffs import CUTOFF
 from .defaults import defaults_for
 
 METRICS = ("mase", "mae", "rmse", "smape")

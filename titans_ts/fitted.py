@@ -210,10 +210,16 @@ class FittedModel:
                 history.stopped = "interrupted"
                 warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
         fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term)
-        return replace(fitted, panel=panel.tail(fitted._kept_rows(panel)))
+        return replace(fitted, panel=panel.tail(fitted.kept_rows(panel)))
 
     @isolated()
-    def forecast(self, steps: int, panel: Panel | None = None, series: np.ndarray | None = None) -> np.ndarray:
+    def forecast(
+        self,
+        steps: int,
+        panel: Panel | None = None,
+        series: np.ndarray | None = None,
+        correct: Correction | None = None,
+    ) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.
 
         Parameters
@@ -224,6 +230,8 @@ class FittedModel:
         series : ndarray of int, shape (panel.n_series,), optional
             The number of each of its series among those fitted, -1 for one that was not; as in the panel fitted if
             None.
+        correct : callable, optional
+            Given by who knows what the long-term memory adds from there; found from the rows if None.
 
         Returns
         -------
@@ -233,7 +241,8 @@ class FittedModel:
         panel = self.panel if panel is None else panel
         series = np.arange(self.panel.n_series) if series is None else series
         seen = Seen.of(self.network, self.scaler, panel, series)
-        forecast = recursive_forecast(seen, panel, steps, self._correction(seen, panel))
+        correct = self._correction(seen, panel) if correct is None else correct
+        forecast = recursive_forecast(seen, panel, steps, correct)
         if self.combination is not None:
             if panel is self.panel and steps <= self.network.config.horizon:
                 statistical = self._statistical[:, :steps]
@@ -293,7 +302,7 @@ class FittedModel:
             state = state.put(where, advance(memory, begun, reader.data, part.data.lengths, groups))
         return state
 
-    def _kept_rows(self, panel: Panel) -> np.ndarray:
+    def kept_rows(self, panel: Panel) -> np.ndarray:
         """Rows of each series that forecasts and updates read, (n_series,)."""
         rows = recent_rows(panel, self.network)
         if self.long_term is not None:  # what came in the horizon before an origin is written then
@@ -322,14 +331,14 @@ class FittedModel:
         long_term = self.long_term
         if long_term is not None:
             new = panel.data.lengths - self.panel.data.lengths
-            read = panel.tail(self._kept_rows(panel) + new)
+            read = panel.tail(self.kept_rows(panel) + new)
             everyone = np.arange(panel.n_series)
             data = on_device(self.scaler.transform_panel(read), self.network.device)
             reader = OriginReader(Core.of(self.network, everyone), long_term.memory, data)
             groups = read_parts(reader, data.lengths - new, data.lengths, fresh=False)
             state = advance(long_term.memory, long_term.state, data, data.lengths, groups)
             long_term = replace(long_term, state=state)
-        return replace(self, panel=panel.tail(self._kept_rows(panel)), long_term=long_term)
+        return replace(self, panel=panel.tail(self.kept_rows(panel)), long_term=long_term)
 
     @isolated()
     @torch.no_grad()

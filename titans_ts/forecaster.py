@@ -24,14 +24,17 @@ from .base import PanelForecaster
 from .baselines import Drift, SeasonalNaive
 from .bounds import Bounds
 from .comparison import METRICS, compare
+from .cutoffs import check_names, scored_frame
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
 from .fitted import FitOptions, FittedModel
+from .insample import cutoffs_of, forecast_cutoffs
 from .model import ModelConfig, SimbaForecaster
 from .progress import Progress
 from .saving import load_model, save_model
 from .stream.fit import STREAM, WINDOW
 from .stream.surprise import conformal_p_values
+from .tables.layouts import FORECAST
 from .tables.panel import Panel
 from .training.choices import choices_table
 from .training.config import TrainConfig
@@ -358,6 +361,58 @@ class TitansForecaster(PanelForecaster):
             return self.fitted_.panel.write(self.fitted_.forecast(steps))
         panel, series = self._context(df)
         return panel.write(self.fitted_.forecast(steps, panel, series))
+
+    def predict_insample(self, df: Any, h: int | None = None, *, step_size: int | None = None) -> pd.DataFrame:
+        """Forecast the rows of `df` from cutoffs among them, with the model as it is.
+
+        The model may have learned from these very rows, as where they are those it was fitted to: the errors are then
+        smaller than those of rows to come. `cross_validation` forecasts each row with a model that has not seen it.
+
+        Parameters
+        ----------
+        df : table of a kind that `fit` takes
+        h : int, optional
+            Steps forecast from each cutoff, at most the trained horizon, which it is if None.
+        step_size : int, optional
+            Rows between cutoffs, the last of which has `h` rows after it; `h` if None, and then each row is forecast
+            once.
+
+        Returns
+        -------
+        DataFrame
+            Laid out as that of `cross_validation`; without rows that were filled in, and without cutoffs at such rows.
+            From each cutoff the forecast is that of ``predict(h, df)`` for the rows up to there: those short of a
+            lookback are padded, and a long-term memory holds nothing before the first.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        ValueError
+            If `h` is larger than the trained horizon, or no series has more than `h` rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rows = np.sin(np.arange(200) * 2 * np.pi / 24)[:, None]
+        >>> model = TitansForecaster(horizon=6, lookback=24, max_epochs=0).fit(rows)
+        >>> model.predict_insample(rows).shape
+        (198, 5)
+        """
+        check_is_fitted(self)
+        steps = check_integer("h", h, 1, self.horizon_)
+        if steps > self.horizon_:
+            raise ValueError(f"`h` must be at most the trained horizon of {self.horizon_}, got {steps}.")
+        step_size = check_integer("step_size", step_size, 1, steps)
+        panel, numbers = self._context(df)
+        panel = panel.as_long(self.id_col, self.time_col, self.target_col)
+        check_names(panel)
+        series, seen = cutoffs_of(panel, steps, step_size)
+        if not len(seen):
+            raise ValueError(f"`df` must have a series of more than `h` = {steps} rows; lower `h` or bring more rows.")
+        forecast = forecast_cutoffs(self.fitted_, panel, numbers, series, seen, steps)
+        outputs = pd.DataFrame({FORECAST: forecast[..., 0].ravel()})
+        return scored_frame(panel, series, seen, steps, outputs)
 
     def score(self, df: Any, y: Any = None) -> float:
         """Minus the mean squared error of forecasting `df`'s rows, each series divided by its training variance.

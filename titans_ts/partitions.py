@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_is_fitted
 
 from .tables.panel import Panel
 
@@ -65,6 +66,7 @@ def predict_partitions(
         raise TypeError(
             f"`ddf` must be a Dask DataFrame, got {type(ddf).__name__}; `model.predict(df=...)` forecasts a table."
         )
+    check_is_fitted(model)
     columns = [model.id_col, model.time_col, model.target_col]
     if missing := [name for name in columns if name not in ddf.columns]:
         raise ValueError(f"`ddf` must have the columns {columns}, got none that is {missing[0]!r}.")

@@ -75,6 +75,10 @@ class Panel:
         """The series number `series` (any,), in that order; copies."""
         return replace(self, data=self.data.take(series), ids=self.ids[series])
 
+    def between(self, series: np.ndarray, first: np.ndarray, last: np.ndarray) -> Panel:
+        """Rows [first, last) of the series number `series`; as `SeriesData.between`."""
+        return replace(self, data=self.data.between(series, first, last), ids=self.ids[series])
+
     def tail(self, rows: int | np.ndarray) -> Panel:
         """The last `rows` rows of each series; as `SeriesData.tail`."""
         return replace(self, data=self.data.tail(rows))
