@@ -83,7 +83,9 @@ def test_case_37_three_windows_a_step_apart_refitted_each_two() -> None:
     first = frame.groupby("shop").head(3)["Titans"]
     assert fitted.predict()["Titans"].to_numpy() == pytest.approx(first.to_numpy(), rel=1e-6)
     second = frame.groupby("shop").nth([3, 4, 5])["Titans"]
-    assert fitted.update(table.loc[[25, 65]]).predict()["Titans"].to_numpy() == pytest.approx(second.to_numpy(), rel=1e-6)
+    assert fitted.update(table.loc[[25, 65]]).predict()["Titans"].to_numpy() == pytest.approx(
+        second.to_numpy(), rel=1e-6
+    )
     third = frame.groupby("shop").tail(3)["Titans"]
     fitted.fit(table.drop(index=[*range(27, 30), *range(67, 70)]))
     assert fitted.predict()["Titans"].to_numpy() == pytest.approx(third.to_numpy(), rel=1e-6)
@@ -165,7 +167,9 @@ def test_no_fill_before_a_cutoff_knows_what_comes_after_it() -> None:
     table = pd.DataFrame({"unique_id": "a", "ds": HOURS[:20], "y": np.arange(20.0)})
     table.loc[14:16, "y"] = np.nan
     later = table.assign(y=table["y"].where(table.index < 17, 1000.0))
-    frames = [cross_validation(SeasonalNaive(season=1, missing="interpolate"), t, 4, n_windows=1) for t in (table, later)]
+    frames = [
+        cross_validation(SeasonalNaive(season=1, missing="interpolate"), t, 4, n_windows=1) for t in (table, later)
+    ]
     assert frames[0]["SeasonalNaive"].tolist() == frames[1]["SeasonalNaive"].tolist() == [13.0] * 3
     frames = [
         cross_validation(SeasonalNaive(season=1, missing="interpolate"), t, 2, n_windows=3, step_size=1, refit=False)

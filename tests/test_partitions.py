@@ -82,7 +82,9 @@ def test_a_column_is_named_after_the_baseline_and_integers_may_grow(table) -> No
 def test_what_cannot_be_forecast_is_named(table, model) -> None:
     with pytest.raises(TypeError, match="`ddf` must be a Dask DataFrame, got DataFrame"):
         predict_partitions(model, table)
-    with pytest.raises(ValueError, match=r"`ddf` must have the columns \['unique_id', 'ds', 'y'\], got none that is 'y'"):
+    with pytest.raises(
+        ValueError, match=r"`ddf` must have the columns \['unique_id', 'ds', 'y'\], got none that is 'y'"
+    ):
         predict_partitions(model, partitioned(table).rename(columns={"y": "v"}))
     with pytest.raises(NotFittedError):
         predict_partitions(SeasonalNaive(), partitioned(table))

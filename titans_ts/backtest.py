@@ -77,7 +77,8 @@ def cross_validation(
     -----
     The columns are those that utilsforecast reads; custom names are passed on as its ``id_col``, ``time_col`` and
     ``target_col``. Its metrics are ``mse``, ``mae``, ``rmse``, ``smape`` (between 0 and 1), ``mase`` (with a
-    ``train_df``) and, for intervals, ``coverage``, ``quantile_loss``, ``mqloss`` and ``scaled_crps`` (with a ``level``).
+    ``train_df``) and, for intervals and with a ``level``, ``coverage``, ``quantile_loss``, ``mqloss`` and
+    ``scaled_crps``.
 
     Examples
     --------
@@ -201,7 +202,8 @@ def _windows_from_one_fit(
     estimator: Any, panel: Panel, after: list[int], h: int, options: dict[str, Any]
 ) -> list[pd.DataFrame]:
     """Forecasts from the cutoffs that have so many rows `after` them; fitted to what was known at the first."""
-    forecasts, model, before = [], clone(estimator), 0
+    model, forecasts = clone(estimator), list[pd.DataFrame]()
+    before = np.zeros_like(panel.data.lengths)
     for rows in (panel.data.lengths - number for number in after):
         known = known_rows(panel, rows)
         if not forecasts:

@@ -68,9 +68,10 @@ class ClosedForm(Baseline):
 
     def _learn(self, panel: Panel, defaults: Defaults) -> None:
         given = {name: value for name, value in self.get_params().items() if name != "season"}
-        alone: dict[str, Any] = {"max_epochs": 0, "combine": False, "context": "window", "random_state": 0}
-        small = {"n_layers": 1, "d_model": 16}  # of the deep branch, which adds nothing before it is trained
-        self.forecaster_ = TitansForecaster(**given, **alone, **small, cycle=self.season, device="cpu", verbose=0).fit(panel)
+        # the deep branch adds nothing before it is trained, so it is small
+        alone = dict(max_epochs=0, n_layers=1, d_model=16, combine=False, context="window", random_state=0)
+        forecaster = TitansForecaster(device="cpu", verbose=0).set_params(**given, **alone, cycle=self.season)
+        self.forecaster_ = forecaster.fit(panel)
 
     def _move_on(self, rows: Panel) -> None:
         self.forecaster_.update(rows)

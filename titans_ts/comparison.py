@@ -48,23 +48,23 @@ def compare(
     from utilsforecast.evaluation import evaluate  # loads Dask and Spark where they are installed
 
     layout = backtest.panel.layout
-    names = dict(id_col=layout.id_col, time_col=layout.time_col, target_col=layout.target_col)
-    known = list(names.values())
+    names: dict[str, Any] = dict(id_col=layout.id_col, time_col=layout.time_col, target_col=layout.target_col)
+    id_col, time_col, target_col = names.values()
     frame = pd.DataFrame()
     for name, model in models.items():
         found = backtest.run(model, False, {}, n_jobs)
         if frame.empty:
-            frame = found[[*known[:2], CUTOFF, known[2]]].copy()
+            frame = found[[id_col, time_col, CUTOFF, target_col]].copy()
         frame[name] = found.iloc[:, 4]
     if mean_of:
         frame[MEAN] = frame[list(mean_of)].mean(axis=1)
     first = backtest.panel.head(backtest.seen(0))
-    train = first.rows_table({layout.target_col: first.data.values}, *known[:2])
+    train = first.rows_table({target_col: first.data.values}, id_col, time_col)
     season = max(1, defaults_for(backtest.panel.calendar).cycle)
     losses_of = [_loss(metric, season) for metric in metrics]
     scores = evaluate(frame, metrics=losses_of, train_df=train, **names)
     scores[list(frame.columns[4:])] = scores.iloc[:, 3:].where(np.isfinite(scores.iloc[:, 3:]))
-    return _table(scores, layout.id_col)
+    return _table(scores, id_col)
 
 
 def _loss(metric: Any, season: int) -> Callable[..., Any]:

@@ -12,9 +12,7 @@ from .tables.panel import Panel
 CUTOFF = "cutoff"
 
 
-def scored_frame(
-    panel: Panel, series: np.ndarray, seen: np.ndarray, h: int, outputs: pd.DataFrame
-) -> pd.DataFrame:
+def scored_frame(panel: Panel, series: np.ndarray, seen: np.ndarray, h: int, outputs: pd.DataFrame) -> pd.DataFrame:
     """Forecasts beside the rows that they are of.
 
     Parameters
@@ -34,7 +32,7 @@ def scored_frame(
         The id and time columns, "cutoff", the target and the outputs; without rows that were filled in.
     """
     layout = panel.layout
-    id_col, time_col, target_col = str(layout.id_col), str(layout.time_col), layout.target_col
+    id_col, time_col, target_col = layout.id_col, layout.time_col, layout.target_col
     future = panel.between(series, seen, seen + h)
     frame = future.rows_table({target_col: future.data.values}, id_col, time_col)
     last = panel.between(series, seen - 1, seen)

@@ -612,8 +612,7 @@ class TitansForecaster(PanelForecaster):
         models, mean_of = {type(self).__name__: self}, tuple[str, ...]()
         if baselines is None:
             alone = clone(self).set_params(max_epochs=0, combine=False, context=WINDOW)
-            own = dict(id_col=self.id_col, time_col=self.time_col, target_col=self.target_col, missing=self.missing)
-            baselines = {"SeasonalNaive": SeasonalNaive(**own), "Drift": Drift(**own), "ClosedForm": alone}
+            baselines = {"SeasonalNaive": SeasonalNaive(), "Drift": Drift(), "ClosedForm": alone}
             mean_of = tuple(baselines)
         backtest = Backtest.of(self, panel, steps, n_windows, step_size)
         return compare(models | dict(baselines), backtest, mean_of=mean_of, metrics=metrics, n_jobs=n_jobs)

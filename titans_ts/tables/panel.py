@@ -217,7 +217,7 @@ class Panel:
         whole[data.series_of_row, data.row_in_series + np.repeat(data.starts - begin, data.lengths), 0] = values
         return self._without_rows(np.full(self.n_series, begin)).write(whole)
 
-    def rows_table(self, columns: dict[str, np.ndarray], id_col: str, time_col: str) -> Any:
+    def rows_table(self, columns: dict[Any, np.ndarray], id_col: Any, time_col: Any) -> Any:
         """A long table, whatever the layout was, with numbers of each of the panel's own rows.
 
         Parameters
@@ -245,7 +245,7 @@ class Panel:
             time_col=time_col if layout.time_col is None else layout.time_col,
         )
 
-    def _rows_table(self, columns: dict[str, np.ndarray]) -> pd.DataFrame:
+    def _rows_table(self, columns: dict[Any, np.ndarray]) -> pd.DataFrame:
         """A row for each of the panel's own rows."""
         data, steps = self.data, int(self.data.lengths.max())
         padded = np.full((self.n_series, steps, len(columns)), np.nan)
