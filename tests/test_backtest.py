@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from utilsforecast.evaluation import evaluate
 from utilsforecast.losses import mae, mase, rmse
 
@@ -225,6 +226,13 @@ def test_an_estimator_without_update_forecasts_from_the_rows_known() -> None:
     model = Drift(target_col="v")
     expected = cross_validation(model, table, 3, n_windows=3, refit=False)
     pd.testing.assert_frame_equal(cross_validation(_Held(model), table, 3, n_windows=3, refit=False), expected)
+
+
+def test_a_pipeline_is_fitted_at_every_window() -> None:
+    table = long({"a": 40}).rename(columns={"y": "v"})
+    model = Drift(target_col="v")
+    found = cross_validation(Pipeline([("forecast", model)]), table, 3, n_windows=3)
+    pd.testing.assert_frame_equal(found, cross_validation(model, table, 3, n_windows=3))
 
 
 class _Held(BaseEstimator):

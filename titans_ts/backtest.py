@@ -39,8 +39,8 @@ def cross_validation(
     Parameters
     ----------
     estimator : forecaster
-        TitansForecaster, one of the baselines, or whatever has their `fit(df)` and `predict(h)`. It is cloned, never
-        fitted itself.
+        TitansForecaster, one of the baselines, or whatever has their `fit(df)` and `predict(h)`, such as a
+        TitansSearchCV. It is cloned, never fitted itself.
     df : table of a kind that its `fit` takes
         Read once, by the estimator's `freq`, `missing` and column names.
     h : int
@@ -51,7 +51,8 @@ def cross_validation(
         Rows between cutoffs; `h` if None.
     refit : bool or int
         Fit before each window (True), before the first alone (False), or before every so many windows. Between, the
-        model moves on by `update`: its memory and intervals go on, and nothing is trained.
+        model moves on by `update`: its memory goes on, and nothing is trained. Where it has no `update`, it forecasts
+        from the rows known by ``predict(h, df=rows)``.
     level, quantiles : optional
         Handed to `predict`.
     n_jobs : int, optional
@@ -205,18 +206,14 @@ def _windows_from_one_fit(
     model, forecasts = clone(estimator), list[pd.DataFrame]()
     before = np.zeros_like(panel.data.lengths)
     for rows in (panel.data.lengths - number for number in after):
-        known = known_rows(panel, rows)
+        known, context = known_rows(panel, rows), dict[str, Any]()
         if not forecasts:
             model.fit(known)
         elif hasattr(model, "update"):
             model.update(known.tail(rows - before))
-        forecasts.append(_forecast(model, known, h, options))
+        else:
+            context = {"df": known}
+        # the one call of `predict`, for the panel's rows from `rows` to `rows + h`
+        forecasts.append(model.predict(h, **context, **options))
         before = rows
     return forecasts
-
-
-def _forecast(model: Any, known: Panel, h: int, options: dict[str, Any]) -> pd.DataFrame:
-    """`h` steps after the rows known; the one place where a backtest calls `predict`."""
-    if hasattr(model, "update"):
-        return model.predict(h, **options)
-    return model.predict(h, known, **options)
