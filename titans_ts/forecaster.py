@@ -601,10 +601,12 @@ class TitansForecaster(PanelForecaster):
         --------
         >>> import numpy as np, pandas as pd
         >>> hours = pd.date_range("2024-01-01", periods=400, freq="h")
-        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(400) * 2 * np.pi / 30)}, index=hours)
-        >>> model = TitansForecaster(horizon=12, lookback=60, d_model=16, max_epochs=0)
-        >>> model.compare(df, metrics=["mae"]).round(2)["model"].tolist()[-1]
-        'SeasonalNaive'
+        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(400) * 2 * np.pi / 30)}, index=hours)  # not of a day
+        >>> model = TitansForecaster(horizon=12, lookback=60, max_epochs=0, combine=False, context="window")
+        >>> model.compare(df, baselines={"SeasonalNaive": SeasonalNaive()}, metrics=["mae"]).round(2)
+                      model   mae  wins
+        0  TitansForecaster  0.00   1.0
+        1     SeasonalNaive  0.71   0.0
         """
         panel = self._read(df, min_rows=3, freq=self.freq)
         default = shorten(defaults_for(panel.calendar), panel.data.lengths).horizon
