@@ -27,6 +27,7 @@ bench: $(BENCH) ## time and memory on this machine, beside other packages
 	$(BIN)/python experiments/speed/frames_bench.py
 	$(BIN)/python experiments/speed/default_fit.py
 	$(BIN)/python experiments/speed/update.py
+	$(BIN)/python experiments/speed/partitions.py
 
 tables: $(READY) ## measure the rows that the benchmark's CSVs lack (hours), and print its tables
 	for name in $(TABLES); do \

@@ -40,10 +40,19 @@ ROOMS = {
     "gates": {"fitted", "stream", "tables"},
     "drawing": {"tables"},
     "plots": {"drawing", "tables", "training"},
+    "base": {"arguments", "tables"},
+    "baselines": {"base", "arguments", "defaults", "tables"},
+    "cutoffs": {"tables"},
+    "backtest": {"cutoffs", "arguments", "tables"},
+    "comparison": {"backtest", "cutoffs", "defaults"},
+    "insample": {"fitted", "predict", "stream", "windows", "tables", "model", "devices"},
     "forecaster": {
+        *("base", "baselines", "backtest", "comparison", "cutoffs", "insample"),
         *("bounds", "gates", "progress", "stream", "warm_start", "weights"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
+    "closed_form": {"forecaster", "baselines", "arguments", "defaults", "tables"},
+    "partitions": {"tables"},
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},
 }
 # The folders of kernels and datasets are links, which are not followed unless named.

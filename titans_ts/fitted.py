@@ -249,7 +249,7 @@ class FittedModel:
         if checkpoint is not None and history.stopped != "interrupted":
             checkpoint.remove()
         fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term, regression)
-        return replace(fitted, panel=panel.tail(fitted._kept_rows(panel)))
+        return replace(fitted, panel=panel.tail(fitted.kept_rows(panel)))
 
     @isolated()
     def forecast(
@@ -258,6 +258,7 @@ class FittedModel:
         panel: Panel | None = None,
         series: np.ndarray | None = None,
         future: np.ndarray | None = None,
+        correct: Correction | None = None,
     ) -> np.ndarray:
         """Forecast the steps after the last rows of the series fitted, or of others.
 
@@ -271,6 +272,8 @@ class FittedModel:
             None.
         future : ndarray, shape (n_series, steps, future columns), optional
             The future covariates of these steps, as `read_future` returns them.
+        correct : callable, optional
+            Given by who knows what the long-term memory adds from there; found from the rows if None.
 
         Returns
         -------
@@ -281,11 +284,11 @@ class FittedModel:
         """
         series = np.arange(self.panel.n_series) if series is None else series
         if panel is None:
-            return self._forecast(self.panel, steps, series, future)
+            return self._forecast(self.panel, steps, series, future, correct)
         if self.regression is None:
-            return self._forecast(panel, steps, series, future)
+            return self._forecast(panel, steps, series, future, correct)
         scale = self.regression.scale(panel.data, series)
-        return self._forecast(self.regression.without(panel, series), steps, series, future, scale)
+        return self._forecast(self.regression.without(panel, series), steps, series, future, correct, scale)
 
     def _forecast(
         self,
@@ -293,13 +296,15 @@ class FittedModel:
         steps: int,
         series: np.ndarray,
         future: np.ndarray | None,
+        correct: Correction | None = None,
         scale: np.ndarray | None = None,
     ) -> np.ndarray:
         """The same from rows minus what covariates explain, whose effects are at the `scale` (n_series,) of each."""
         seen = Seen.of(self.network, self.scaler, panel, series)
         ahead = None if panel.covariates is None else covariates_ahead(panel, steps, future)
         known = None if ahead is None or ahead.covariates is None else ahead.covariates.reshape(len(series), steps, -1)
-        forecast = recursive_forecast(seen, panel, steps, self._correction(seen, panel), known)
+        correct = self._correction(seen, panel) if correct is None else correct
+        forecast = recursive_forecast(seen, panel, steps, correct, known)
         if self.combination is not None:
             if panel is self.panel and steps <= self.network.config.horizon:
                 statistical = self._statistical[:, :steps]
@@ -368,7 +373,7 @@ class FittedModel:
         """A panel's rows as the network reads them."""
         return on_device(scaler.transform_panel(panel), self.network.device, bool(self.network.config.covariates))
 
-    def _kept_rows(self, panel: Panel) -> np.ndarray:
+    def kept_rows(self, panel: Panel) -> np.ndarray:
         """Rows of each series that forecasts and updates read, (n_series,)."""
         rows = recent_rows(panel, self.network)
         if self.regression is not None:
@@ -401,14 +406,14 @@ class FittedModel:
         long_term = self.long_term
         if long_term is not None:
             new = panel.data.lengths - self.panel.data.lengths
-            read = panel.tail(self._kept_rows(panel) + new)
+            read = panel.tail(self.kept_rows(panel) + new)
             everyone = np.arange(panel.n_series)
             data = self._data(self.scaler, read)
             reader = OriginReader(Core.of(self.network, everyone), long_term.memory, data)
             groups = read_parts(reader, data.lengths - new, data.lengths, fresh=False)
             state = advance(long_term.memory, long_term.state, data, data.lengths, groups)
             long_term = replace(long_term, state=state)
-        return replace(self, panel=panel.tail(self._kept_rows(panel)), long_term=long_term)
+        return replace(self, panel=panel.tail(self.kept_rows(panel)), long_term=long_term)
 
     @isolated()
     @torch.no_grad()

@@ -17,6 +17,7 @@ import record
 from titans_ts.datasets import COMPETITIONS
 
 OURS = "TitansForecaster"
+BASELINES = DRIFT, CLOSED_FORM, MEAN = "drift", "closed form", "mean of seasonal naive, drift and closed form"
 PEERS = ("DynamicOptimizedTheta", "AutoETS")
 HERE, ENTRY, PUBLISHED = "run here", "its forecasts", "as published"  # where a score comes from
 THETA = ("THETA", "Theta")  # of M3 and of M4
@@ -96,7 +97,7 @@ def summary(path: Path) -> list[str]:
     add(f"`{OURS}()`", [cell(line, found) for line, found in zip(ours, tables, strict=True)])
     add("its place beside those who took part", [place(line, found) for line, found in zip(ours, tables, strict=True)])
     add("its seconds", [line.seconds if line else "–" for line in ours])
-    for method in ("seasonal naive", "Naive2"):
+    for method in ("seasonal naive", "Naive2", *BASELINES):
         add(method, [cell(find(found, method, HERE), found) for found in tables])
     add("Theta, of those who took part", [cell(theta(found), found) for found in tables])
     add("best of those who took part, each figure by itself", [cell(best(found), found) for found in tables])

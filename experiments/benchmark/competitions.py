@@ -4,10 +4,11 @@
     python experiments/benchmark/competitions.py "M3 yearly" "M3 other" --methods TitansForecaster
     python experiments/benchmark/competitions.py "M3 yearly" --choices
 
-Of each group: `TitansForecaster(horizon=h)` as it comes, the same for all groups; naive forecasts; statsforecast's
-DynamicOptimizedTheta and AutoETS, one series after another, which need `pip install -c constraints.txt -e '.[bench]'`;
-and those who took part, M3's scored here by their own forecasts, M4's as published, over all series of a group even
-where only a part of its file is at hand. Seconds are of fitting and forecasting all series. A row that the CSV holds is
+Of each group: `TitansForecaster(horizon=h)` as it comes, the same for all groups; naive forecasts, the line through the
+first and the last row, the closed form alone and the mean of these; statsforecast's DynamicOptimizedTheta and AutoETS,
+one series after another, which need `pip install -c constraints.txt -e '.[bench]'`; and those who took part, M3's
+scored here by their own forecasts, M4's as published, over all series of a group even where only a part of its file is
+at hand. Seconds are of fitting and forecasting all series. A row that the CSV holds is
 not measured again, so a run that was stopped goes on; with `--again` it is, and the last row counts.
 
     python experiments/benchmark/competitions.py --training "M3 monthly" --seeds 0 1 2
@@ -35,11 +36,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
 from benchmark import competition_tables, competition_training
-from benchmark.competition_tables import ENTRY, HERE, OURS, PEERS, PUBLISHED
+from benchmark.competition_tables import BASELINES, CLOSED_FORM, DRIFT, ENTRY, HERE, MEAN, OURS, PEERS, PUBLISHED
 from benchmark.naive import naive2, seasonal_naive
 from benchmark.peer_models import peer
 from benchmark.scores import Score, naive_scales, score
-from titans_ts import TitansForecaster
+from titans_ts import ClosedForm, Drift, MeanForecaster, SeasonalNaive, TitansForecaster
 from titans_ts.datasets import COMPETITIONS, Competition, load_competition
 from titans_ts.devices import find_device
 
@@ -50,7 +51,7 @@ TRAINING_COLUMNS = (
 )
 NAIVE = {"seasonal naive": seasonal_naive, "Naive2": naive2}
 ENTRIES = "entries"  # all who took part
-METHODS = (OURS, *NAIVE, *PEERS, ENTRIES)
+METHODS = (OURS, *NAIVE, *BASELINES, *PEERS, ENTRIES)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -183,6 +184,10 @@ def run_here(series: Series, method: str) -> dict[str, Any]:
         stamp = stamp_of(find_device(None))
         begun = time.perf_counter()
         forecast = forecast_all(competition)
+    elif method in BASELINES:
+        stamp = stamp_of(torch.device("cpu"))
+        begun = time.perf_counter()
+        forecast = in_order(competition, baseline(method, competition).fit(competition.train).predict())
     else:
         stamp = record.stamp(["statsforecast", "numpy"] if method in PEERS else ["numpy"])
         call = NAIVE[method] if method in NAIVE else statistical(method)
@@ -211,7 +216,16 @@ def in_order(competition: Competition, forecast: pd.DataFrame) -> np.ndarray:
     """A forecast of the estimator for each row of `test`."""
     keys = ["unique_id", "ds"]
     ordered = competition.test[keys].merge(forecast, on=keys, how="left", validate="1:1")
-    return ordered["Titans"].to_numpy(dtype=np.float64)
+    return ordered[forecast.columns[-1]].to_numpy(dtype=np.float64)
+
+
+def baseline(method: str, competition: Competition) -> Any:
+    """One of the toolkit's baselines; of `MEAN` the mean of the seasonal naive forecast and the others."""
+    h = competition.horizon
+    alone = {DRIFT: Drift(horizon=h), CLOSED_FORM: ClosedForm(horizon=h)}
+    if method == MEAN:
+        return MeanForecaster([SeasonalNaive(horizon=h, season=competition.season), *alone.values()])
+    return alone[method]
 
 
 def fitted(competition: Competition) -> TitansForecaster:

@@ -392,3 +392,20 @@ def test_a_table_of_rows_is_long_whatever_the_layout():
     assert found["unique_id"].tolist() == ["a"] * 2 + ["b"] * 4 + ["c"] * 3
     assert found["n"].tolist() == list(range(9))
     assert found["ds"].dt.day.tolist() == [1, 2, 2, 3, 4, 5, 3, 4, 5]
+
+
+def test_as_long_gives_names_to_the_columns_that_a_table_had_not() -> None:
+    wide = read_table(pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": 4.0}, index=pd.date_range("2024", periods=3)))
+    table = wide.as_long("id", "t", "v").write(np.zeros((2, 1, 1)))
+    assert list(table.columns) == ["id", "t", "Titans"]
+    assert table["id"].tolist() == ["a", "b"]
+    assert wide.layout.kind == "wide"
+    single = read_table(pd.DataFrame({"ds": pd.date_range("2024", periods=3), "y": 1.0})).as_long("id", "t", "v")
+    assert (single.layout.id_col, single.layout.time_col, single.layout.target_col) == ("id", "ds", "y")
+
+
+def test_rows_between_keep_the_ids_of_their_series() -> None:
+    wide = read_table(pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": 4.0}, index=pd.date_range("2024", periods=3)))
+    found = wide.between(np.array([0, 0]), np.array([0, 1]), np.array([1, 3]))
+    assert found.ids.tolist() == ["a", "a"]
+    assert found.data.values.tolist() == [1, 2, 3]

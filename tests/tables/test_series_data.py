@@ -158,3 +158,12 @@ def test_head_and_tail_make_the_whole_again(lengths, masked):
 def test_rows_are_observed_where_none_was_filled(data):
     assert data.is_observed.tolist() == data.observed.tolist()
     assert SeriesData(np.zeros(2), np.array([2]), np.array([0])).is_observed.tolist() == [True, True]
+
+
+def test_rows_between_may_be_of_a_series_more_than_once() -> None:
+    data = SeriesData(np.arange(7.0), np.array([3, 4]), np.array([10, 20]), np.arange(7) != 5)
+    found = data.between(np.array([1, 1, 0]), np.array([0, 2, 1]), np.array([2, 4, 1]))
+    assert found.values.tolist() == [3, 4, 5, 6]
+    assert found.lengths.tolist() == [2, 2, 0]
+    assert found.starts.tolist() == [20, 22, 11]
+    assert found.is_observed.tolist() == [True, True, False, True]

@@ -72,6 +72,8 @@ def smooth(
     slopes = methods.slopes(scored)
     line = _Line(rows, begins)
     rate, straight = methods.level, methods.share > 0
+    # The level of simple smoothing lags behind a line by so many steps, by the age of a series.
+    lags = np.where(straight, (1 - (1 - rate) ** np.arange(1, steps + 1)[:, None]) / rate - 1, 0.0)
     for step in range(steps):
         active = int(np.searchsorted(begins, step, side="right"))
         y, age = rows[step, :active, None], step - begins[:active]
@@ -88,9 +90,7 @@ def smooth(
             trend[second:first] = np.where(methods.trend > 0, FIRST_TREND * rise, 0.0)
         slope = line.slope(step, active)[:, None] * methods.share
         slot = step % (horizon + 1)
-        # The level of simple smoothing lags behind a line by so many steps.
-        lag = np.where(straight, (1 - (1 - rate) ** (age[:, None] + 1)) / rate - 1, 0.0)
-        levels[slot, :active] = level[:active] + slope * lag
+        levels[slot, :active] = level[:active] + slope * lags[age]
         trends[slot, :active] = np.where(straight, slope, trend[:active])
         for series, number in by_step.get(step, ()):
             found[0, series, number], found[1, series, number] = levels[slot, series], trends[slot, series]

@@ -77,6 +77,15 @@ def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
     return found
 
 
+def future_values(panel: Panel) -> np.ndarray | None:
+    """The table's future covariates at a panel's rows, (n_series, rows, columns), of series of equally many rows."""
+    if panel.covariates is None or panel.data.covariates is None or not panel.covariates.named(FUTURE):
+        return None
+    at = [i for i, column in enumerate(panel.covariates.of_table) if column.role == FUTURE]
+    found: np.ndarray = panel.data.covariates[:, at].reshape(panel.n_series, -1, len(at))
+    return found
+
+
 def _rows_of_panel(future: Panel, panel: Panel, names: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     data = future.data
     if future.covariates is None or data.covariates is None:

@@ -79,6 +79,10 @@ class Panel:
         """The series number `series` (any,), in that order; copies."""
         return replace(self, data=self.data.take(series), ids=self.ids[series])
 
+    def between(self, series: np.ndarray, first: np.ndarray, last: np.ndarray) -> Panel:
+        """Rows [first, last) of the series number `series`; as `SeriesData.between`."""
+        return replace(self, data=self.data.between(series, first, last), ids=self.ids[series])
+
     def tail(self, rows: int | np.ndarray) -> Panel:
         """The last `rows` rows of each series; as `SeriesData.tail`."""
         return replace(self, data=self.data.tail(rows))
@@ -238,7 +242,7 @@ class Panel:
         whole[data.series_of_row, data.row_in_series + np.repeat(data.starts - begin, data.lengths), 0] = values
         return self._without_rows(np.full(self.n_series, begin)).write(whole)
 
-    def rows_table(self, columns: dict[str, np.ndarray], id_col: str, time_col: str) -> Any:
+    def rows_table(self, columns: dict[Any, np.ndarray], id_col: Any, time_col: Any) -> Any:
         """A long table, whatever the layout was, with numbers of each of the panel's own rows.
 
         Parameters
@@ -247,17 +251,26 @@ class Panel:
         id_col, time_col : str
             Names of the columns of ids and times where the table had none.
         """
+        panel = replace(self, layout=self._long(id_col, time_col))
+        return panel._to_backend(panel._rows_table(columns))
+
+    def as_long(self, id_col: str, time_col: str, target_col: str) -> Panel:
+        """The same series as if a long table of pandas had been read; the names are of columns that it had not."""
+        layout = replace(self._long(id_col, time_col), index=None, backend="pandas", id_dtype=None, time_dtype=None)
+        if self.layout.kind not in ("long", "single"):
+            layout = replace(layout, target_col=target_col)
+        return replace(self, layout=layout)
+
+    def _long(self, id_col: str, time_col: str) -> Layout:
         layout = self.layout
-        named = replace(
+        return replace(
             layout,
             kind="long",
             id_col=id_col if layout.id_col is None else layout.id_col,
             time_col=time_col if layout.time_col is None else layout.time_col,
         )
-        panel = replace(self, layout=named)
-        return panel._to_backend(panel._rows_table(columns))
 
-    def _rows_table(self, columns: dict[str, np.ndarray]) -> pd.DataFrame:
+    def _rows_table(self, columns: dict[Any, np.ndarray]) -> pd.DataFrame:
         """A row for each of the panel's own rows."""
         data, steps = self.data, int(self.data.lengths.max())
         padded = np.full((self.n_series, steps, len(columns)), np.nan)

@@ -116,9 +116,13 @@ class SeriesData(Generic[Values]):
 
     def take(self, series: np.ndarray) -> SeriesData[Values]:
         """The series number `series` (any,), in that order; copies."""
-        lengths = self.lengths[series]
-        rows = np.arange(lengths.sum()) + np.repeat(self.offsets[series] - (np.cumsum(lengths) - lengths), lengths)
-        return self._select(rows, lengths, self.starts[series])
+        return self.between(series, np.zeros_like(series), self.lengths[series])
+
+    def between(self, series: np.ndarray, first: np.ndarray, last: np.ndarray) -> SeriesData[Values]:
+        """Rows [first, last) of the series number `series`, each (any,); a series may be there often; copies."""
+        lengths = last - first
+        begin = self.offsets[series] + first - (np.cumsum(lengths) - lengths)
+        return self._select(np.arange(lengths.sum()) + np.repeat(begin, lengths), lengths, self.starts[series] + first)
 
     def tail(self, rows: int | np.ndarray) -> SeriesData[Values]:
         """The last `rows` rows of each series, one number or (n_series,), fewer where it has fewer; copies."""
