@@ -26,16 +26,17 @@ ROOMS = {
     "bounds": {"tables"},
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables", "model"},
+    "intervals": {"combination", "stream", "training", "windows", "tables", "model"},
     "fitted": {
-        *("bounds", "combination", "statistical", "stream"),
+        *("bounds", "combination", "intervals", "statistical", "stream"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),
     },
     "saving": {
-        *("bounds", "combination", "statistical", "stream"),
+        *("bounds", "combination", "intervals", "statistical", "stream"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
     "forecaster": {
-        *("bounds", "progress", "stream"),
+        *("bounds", "intervals", "progress", "stream"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},

@@ -14,6 +14,10 @@ from torch import Tensor
 from .bounds import Bounds
 from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
+from .intervals.calibration import Calibration, mean_changes
+from .intervals.fit import HeldOut, calibrated, issued_forecasts
+from .intervals.origins import AddedForecasts
+from .intervals.predict import forecast_quantiles
 from .model import Batch, ModelConfig, SimbaForecaster
 from .model.long_term import LongTermMemory
 from .model.origins import origin_features, season_of
@@ -22,7 +26,7 @@ from .predict import Correction, Seen, recent_rows, recursive_forecast
 from .progress import Progress
 from .statistical.adjusted import Earlier
 from .statistical.model import MOST_ROWS
-from .stream.fit import STREAM, WINDOW, config_of, fit_long_term
+from .stream.fit import STREAM, WINDOW, Note, config_of, fit_long_term
 from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 from .stream.surprise import surprises
 from .tables.panel import Panel
@@ -95,6 +99,8 @@ class FittedModel:
         What the network's forecasts are averaged with.
     long_term : LongTerm, optional
         The memory that corrects the network's forecasts, and what it holds at the end of the panel.
+    calibration : Calibration, optional
+        What forecasts have erred by; None of a model that was saved by a version that had no intervals.
     """
 
     network: SimbaForecaster
@@ -105,6 +111,7 @@ class FittedModel:
     choices: tuple[Choice, ...] = ()
     combination: Combination | None = None
     long_term: LongTerm | None = None
+    calibration: Calibration | None = None
 
     @classmethod
     @isolated()
@@ -189,11 +196,21 @@ class FittedModel:
         if interrupted:
             history.stopped = "interrupted"
         combination, choices, long_term = None, found.choices, None
+        varies = scaler.std > 0
+        plan = HeldOut.of(fold, config.lookback, horizon, config.n_outputs, varies, candidates)
+        noted: list[AddedForecasts] = []
+
+        def note(memory: LongTermMemory) -> Note:
+            noted.append(AddedForecasts(memory, plan.series, plan.rows))
+            return noted[-1].note
+
         always = options.context == STREAM
         if options.context != WINDOW and history.stopped != "interrupted" and (always or not late):
             progress.begin("long-term memory")
             try:
-                long_term, chosen = fit_long_term(network, data, fold, windows.validation, always=always)
+                long_term, chosen = fit_long_term(
+                    network, data, fold, windows.validation, always=always, noted=note
+                )
                 choices += chosen
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
@@ -209,7 +226,10 @@ class FittedModel:
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
                 warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
-        fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term)
+        core = Core.of(network, np.arange(panel.n_series))
+        added = noted[-1].values if long_term is not None else None
+        calibration = calibrated(plan, core, data, scaler, panel, added, candidates, combination)
+        fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term, calibration)
         return replace(fitted, panel=panel.tail(fitted._kept_rows(panel)))
 
     @isolated()
@@ -232,6 +252,57 @@ class FittedModel:
         """
         panel = self.panel if panel is None else panel
         series = np.arange(self.panel.n_series) if series is None else series
+        return self.bounds.clip(self._unbounded(steps, panel, series), panel)
+
+    @isolated()
+    def forecast_quantiles(
+        self,
+        steps: int,
+        quantiles: tuple[float, ...],
+        panel: Panel | None = None,
+        series: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Forecast the steps after the last rows, with quantiles by what earlier forecasts have erred by.
+
+        Parameters
+        ----------
+        steps : int
+        quantiles : tuple of float
+            Rising.
+        panel, series : optional
+            As `forecast` takes them.
+
+        Returns
+        -------
+        ndarray, shape (n_series, steps, 1 + quantiles), float64
+            The point forecast first; in the units of the data, within the bounds.
+
+        Raises
+        ------
+        ValueError
+            If the model was saved by a version that had no intervals, or no error of a forecast is known.
+        """
+        if self.calibration is None:
+            raise ValueError(
+                "`level` and `quantiles` need the errors of earlier forecasts, but the model was saved by a version "
+                "that kept none. Fit it again."
+            )
+        panel = self.panel if panel is None else panel
+        series = np.arange(self.panel.n_series) if series is None else series
+        calibration, everyone = self.calibration, self.panel.take(self.calibration.series)
+        scaled = self.scaler.take(calibration.series).transform(everyone.data)
+        errors = calibration.errors_until(scaled, np.arange(len(calibration.series)))
+        place = np.full(len(self.scaler.mean) + 1, -1)
+        place[calibration.series] = np.arange(len(calibration.series))
+        scale = self.scaler.scale[series]
+        own = (series >= 0) & (self.scaler.std[series] > 0)
+        changes = np.where(own, calibration.changes[series] * scale, mean_changes(panel.data))
+        forecast = self._unbounded(steps, panel, series)
+        found = forecast_quantiles(calibration, errors, forecast, quantiles, place[series], scale, changes)
+        return self.bounds.clip(found, panel)
+
+    def _unbounded(self, steps: int, panel: Panel, series: np.ndarray) -> np.ndarray:
+        """As `forecast`, (n_series, steps, outputs), whatever the bounds."""
         seen = Seen.of(self.network, self.scaler, panel, series)
         forecast = recursive_forecast(seen, panel, steps, self._correction(seen, panel))
         if self.combination is not None:
@@ -240,7 +311,7 @@ class FittedModel:
             else:
                 statistical = self.combination.statistical(panel.data, steps, Earlier(self.panel.data, series))
             forecast[..., 0] = self.combination.forecast(forecast[..., 0], statistical)
-        return self.bounds.clip(forecast, panel)
+        return forecast
 
     def _correction(self, seen: Seen, panel: Panel) -> Correction | None:
         """What the long-term memory adds to forecasts from the end of a panel's rows."""
@@ -296,7 +367,8 @@ class FittedModel:
     def _kept_rows(self, panel: Panel) -> np.ndarray:
         """Rows of each series that forecasts and updates read, (n_series,)."""
         rows = recent_rows(panel, self.network)
-        if self.long_term is not None:  # what came in the horizon before an origin is written then
+        if self.long_term is not None or self.calibration is not None:
+            # what came in the horizon before an origin is written then, or the truth of a forecast in flight
             rows = np.maximum(rows, self.network.config.horizon)
         return rows if self.combination is None else np.maximum(rows, MOST_ROWS)
 
@@ -319,17 +391,31 @@ class FittedModel:
         """
         panel = self.panel.then(rows, series, missing)
         self.scaler.take(series).transform_panel(rows)  # which refuses what no forecast could begin from
-        long_term = self.long_term
+        long_term, calibration, due = self.long_term, self.calibration, None
+        if calibration is not None:
+            due = calibration.due(*(x.data.ends[calibration.series] for x in (self.panel, panel)))
+        if long_term is None and due is None:
+            return replace(self, panel=panel.tail(self._kept_rows(panel)))
+        new = panel.data.lengths - self.panel.data.lengths
+        read = panel.tail(self._kept_rows(panel) + new)
+        core = Core.of(self.network, np.arange(panel.n_series))
+        data = on_device(self.scaler.transform_panel(read), self.network.device)
+        added = None
         if long_term is not None:
-            new = panel.data.lengths - self.panel.data.lengths
-            read = panel.tail(self._kept_rows(panel) + new)
-            everyone = np.arange(panel.n_series)
-            data = on_device(self.scaler.transform_panel(read), self.network.device)
-            reader = OriginReader(Core.of(self.network, everyone), long_term.memory, data)
+            if calibration is not None and due is not None:
+                added = AddedForecasts(long_term.memory, calibration.series, due.rows(data))
+            reader = OriginReader(core, long_term.memory, data)
             groups = read_parts(reader, data.lengths - new, data.lengths, fresh=False)
-            state = advance(long_term.memory, long_term.state, data, data.lengths, groups)
+            note = None if added is None else added.note
+            state = advance(long_term.memory, long_term.state, data, data.lengths, groups, note)
             long_term = replace(long_term, state=state)
-        return replace(self, panel=panel.tail(self._kept_rows(panel)), long_term=long_term)
+        if calibration is not None and due is not None:
+            ahead = None if added is None else added.values
+            issued = issued_forecasts(due, core, data, self.scaler, read, ahead, self.combination)
+            known = self.scaler.take(due.series).transform(read.data.take(due.series))
+            calibration = calibration.then(known, issued, due.time_index)
+        kept = panel.tail(self._kept_rows(panel))
+        return replace(self, panel=kept, long_term=long_term, calibration=calibration)
 
     @isolated()
     @torch.no_grad()

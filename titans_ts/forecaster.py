@@ -23,6 +23,7 @@ from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
 from .fitted import FitOptions, FittedModel
+from .intervals.levels import Asked
 from .model import ModelConfig, SimbaForecaster
 from .progress import Progress
 from .saving import load_model, save_model
@@ -315,7 +316,7 @@ class TitansForecaster(BaseEstimator):
         self.fitted_ = fitted
         return self
 
-    def predict(self, h: Any = None, df: Any = None) -> Any:
+    def predict(self, h: Any = None, df: Any = None, *, level: Any = None, quantiles: Any = None) -> Any:
         """Forecast the `h` steps after the last one seen.
 
         Parameters
@@ -351,10 +352,11 @@ class TitansForecaster(BaseEstimator):
                 raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
             h, df = None, h
         steps = check_integer("h", h, 1, self.horizon_)
-        if df is None:
-            return self.fitted_.panel.write(self.fitted_.forecast(steps))
-        panel, series = self._context(df)
-        return panel.write(self.fitted_.forecast(steps, panel, series))
+        asked = Asked.of(level, quantiles)
+        panel, series = (self.fitted_.panel, None) if df is None else self._context(df)
+        if asked is None:
+            return panel.write(self.fitted_.forecast(steps, panel, series))
+        return panel.write(self.fitted_.forecast_quantiles(steps, asked.quantiles, panel, series), asked.columns)
 
     def score(self, df: Any, y: Any = None) -> float:
         """Minus the mean squared error of forecasting `df`'s rows, each series divided by its training variance.

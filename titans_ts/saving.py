@@ -35,6 +35,7 @@ from .bounds import Bounds
 from .combination import Combination
 from .devices import isolated, seeded
 from .fitted import FittedModel
+from .intervals.calibration import Calibration
 from .model import ModelConfig, SimbaForecaster
 from .model.long_term import LongTermConfig, LongTermMemory
 from .model.stream_state import StreamState
@@ -49,11 +50,13 @@ from .training.choices import Choice
 from .training.history import Evaluation, History
 from .windows.scaler import Scaler
 
-FORMAT, VERSION = "titans_ts forecaster", 5  # 2 fills values and has text as times; 3 renames; 4 combines; 5 streams
+FORMAT, VERSION = "titans_ts forecaster", 6
+# 2 fills values and has text as times; 3 renames; 4 combines; 5 streams; 6 has errors for intervals
 MANIFEST = "manifest.json"
 STALE = 3600  # seconds after which a file that no manifest names is not of a save under way
 REMEDY = "Save the model again to another path, or bring the folder back from a copy."
 
+CALIBRATION = "calibration."  # begins the names of the arrays that intervals are made from
 STATISTICAL = "statistical."  # begins those of the statistical model's arrays
 NETWORK = "network."  # begins the names of the network's tensors
 MEMORY, HELD = "long_term.", "held."  # those of the long-term memory's, and of what it holds of each series
@@ -165,6 +168,10 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
     if combination is not None:
         arrays["positive"] = combination.positive
         arrays |= {f"{STATISTICAL}{name}": array for name, array in combination.model.arrays().items()}
+    if fitted.calibration is not None:
+        scalars = fitted.calibration.scalars()
+        description["calibration"] = {name: pack(value, name) for name, value in scalars.items()}
+        arrays |= {f"{CALIBRATION}{name}": array for name, array in fitted.calibration.arrays().items()}
     tensors = {name: torch.tensor(array) for name, array in arrays.items()}
     parts = {NETWORK: fitted.network.state_dict()}
     if fitted.long_term is not None:
@@ -204,7 +211,11 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
         statistical = {n.removeprefix(STATISTICAL): array for n, array in arrays.items() if n.startswith(STATISTICAL)}
         model = StatisticalModel.of_arrays(unpack(found["periods"]), statistical)
         combination = Combination(model, np.array(found["weights"]), arrays["positive"])
-    return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination, long_term)
+    calibration = None
+    if found := description.get("calibration"):
+        kept = {n.removeprefix(CALIBRATION): array for n, array in arrays.items() if n.startswith(CALIBRATION)}
+        calibration = Calibration.of_arrays(kept, unpack_all(found), config.horizon)
+    return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination, long_term, calibration)
 
 
 def _long_term_config(found: dict[str, Any], config: ModelConfig) -> LongTermConfig:

@@ -1,0 +1,219 @@
+"""Calibration: what past forecasts of each series erred by, and the forecasts whose truth is still awaited.
+
+Errors are kept by origin and step, of the last origins of each series; what is older goes. Beside them are forecasts
+in flight. They are issued at time indices that are multiples of `spacing`, so that it makes no difference how the rows
+come in: all at once, or one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from titans_ts.tables.series_data import SeriesData, evenly_spaced
+
+MOST_ORIGINS = 200  # of a series
+MOST_NUMBERS = 2**24  # of the errors of all series; 64 MiB
+LEAST_ORIGINS = 32  # for which there is room of each series that has errors of its own
+IN_FLIGHT = 8  # forecasts of a series whose truth is awaited
+ARRAYS = ("series", "errors", "forecasts", "issued", "changes")
+SCALARS = ("spacing", "capacity", "held_out", "levels")
+
+
+@dataclass(frozen=True, eq=False)
+class Due:
+    """Forecasts that are to be issued.
+
+    Parameters
+    ----------
+    series : ndarray of int, shape (calibrated,)
+    time_index : ndarray of int, shape (calibrated, issues)
+        Of the first step of each, rising.
+    is_due : ndarray of bool, of that shape
+        False where a series has fewer.
+    """
+
+    series: np.ndarray
+    time_index: np.ndarray
+    is_due: np.ndarray
+
+    def rows(self, data: SeriesData[Any]) -> np.ndarray:
+        """How many of the rows of all series each forecast has seen, (calibrated, issues); -1 where none is due."""
+        return np.where(self.is_due, self.time_index - data.starts[self.series, None], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Errors of past forecasts, truth minus forecast, at the scale that the network sees series at.
+
+    Parameters
+    ----------
+    series : ndarray of int, shape (calibrated,)
+        Rising numbers, among those fitted, of the series whose errors are kept: all, or evenly spaced ones of many.
+    errors : ndarray of float32, shape (calibrated, origins, horizon, outputs)
+        The newest last; NaN where there is none, or the truth was filled in.
+    forecasts : ndarray of float32, shape (calibrated, in flight, horizon, outputs)
+        The newest last; NaN where there is none.
+    issued : ndarray of int, shape (calibrated, in flight)
+        The time index of the first step of each of these.
+    changes : ndarray, shape (n_series,)
+        The mean absolute change from row to row of each series fitted, by which errors of one stand for those of
+        another.
+    spacing : int
+        Forecasts are issued at multiples of it.
+    capacity : int
+        Origins of a series, beyond which older ones go.
+    held_out : bool
+        Whether the forecasts were of rows that the model was not fitted to.
+    levels : tuple of float, optional
+        The quantile that each output is; None for a point forecast, which stands for all.
+    """
+
+    series: np.ndarray
+    errors: np.ndarray
+    forecasts: np.ndarray
+    issued: np.ndarray
+    changes: np.ndarray
+    spacing: int
+    capacity: int
+    held_out: bool = True
+    levels: tuple[float, ...] | None = None
+
+    @property
+    def horizon(self) -> int:
+        """Steps of a forecast."""
+        return self.errors.shape[2]
+
+    def due(self, before: np.ndarray, now: np.ndarray) -> Due | None:
+        """The forecasts that are issued after rows that end each series at `now`; None where nothing happens.
+
+        Parameters
+        ----------
+        before, now : ndarray of int, shape (calibrated,)
+            Time indices after the last row of each series, as it was and as it is.
+        """
+        newest, last = now // self.spacing, before // self.spacing
+        count = min(int((newest - last).max(initial=0)), self.capacity + IN_FLIGHT)
+        if not count and not self._known(now).any():
+            return None
+        number = newest[:, None] - np.arange(count)[::-1]
+        return Due(self.series, number * self.spacing, number > last[:, None])
+
+    def _known(self, ends: np.ndarray) -> np.ndarray:
+        """Which forecasts in flight are known to their last step, (calibrated, in flight) bool."""
+        return self.issued + self.horizon <= ends[:, None]
+
+    def then(self, data: SeriesData[np.ndarray], forecasts: np.ndarray, issued: np.ndarray) -> Calibration:
+        """The calibration after further rows.
+
+        Parameters
+        ----------
+        data : SeriesData
+            Scaled rows of the calibrated series, as many of the last ones as have become known, and a horizon before
+            them.
+        forecasts : ndarray of float32, shape (calibrated, issues, horizon, outputs)
+            Issued meanwhile, the newest last; NaN where there is none.
+        issued : ndarray of int, shape (calibrated, issues)
+        """
+        forecasts = np.concatenate([self.forecasts, forecasts], axis=1)
+        issued = np.concatenate([self.issued, issued], axis=1)
+        there = np.isfinite(forecasts).all((2, 3))
+        known = there & (issued + self.horizon <= data.ends[:, None])
+        errors = self.errors
+        if known.any():
+            found = _truth(data, issued, self.horizon)[..., None] - forecasts
+            found[~known] = np.nan
+            errors = _newest(np.concatenate([errors, found.astype(np.float32)], axis=1), self.capacity)
+        forecasts = np.where((there & ~known)[..., None, None], forecasts, np.float32(np.nan))
+        forecasts, issued = _newest(forecasts, IN_FLIGHT, issued)
+        return replace(self, errors=errors, forecasts=forecasts, issued=issued)
+
+    def errors_until(self, data: SeriesData[np.ndarray], which: np.ndarray) -> np.ndarray:
+        """The errors of some of the calibrated series with those of forecasts in flight, as far as they are known.
+
+        Parameters
+        ----------
+        data : SeriesData
+            Scaled last rows of these series, a horizon of each or more.
+        which : ndarray of int, shape (any,)
+            Their numbers among the calibrated.
+
+        Returns
+        -------
+        ndarray of float32, shape (any, origins, horizon, outputs)
+        """
+        found = _truth(data, self.issued[which], self.horizon)[..., None] - self.forecasts[which]
+        return _newest(np.concatenate([self.errors[which], found.astype(np.float32)], axis=1), self.capacity)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Its arrays by name, from which, with `scalars`, `of_arrays` makes it again."""
+        return {name: getattr(self, name) for name in ARRAYS}
+
+    def scalars(self) -> dict[str, object]:
+        """What else it is made of."""
+        return {name: getattr(self, name) for name in SCALARS}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, object], horizon: int) -> Calibration:
+        """The calibration whose `arrays` and `scalars` these are.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit the horizon.
+        """
+        found = cls(**arrays, **scalars)  # type: ignore[arg-type]
+        shape = (len(found.series), found.issued.shape[1], horizon)
+        if found.horizon != horizon or found.forecasts.shape[:3] != shape:
+            raise ValueError(f"`calibration` must have the horizon {horizon}, got {found.horizon}.")
+        return found
+
+
+def room(n_series: int, horizon: int, n_outputs: int) -> tuple[slice, int]:
+    """Which of so many series are calibrated, and how many origins of each there is room for."""
+    each = horizon * n_outputs
+    which = evenly_spaced(n_series, max(1, MOST_NUMBERS // (each * LEAST_ORIGINS)))
+    calibrated = len(range(n_series)[which])
+    return which, max(1, min(MOST_ORIGINS, MOST_NUMBERS // (each * max(calibrated, 1))))
+
+
+def mean_changes(data: SeriesData[np.ndarray]) -> np.ndarray:
+    """The mean absolute change between neighbouring observed rows of each series, (n_series,); 0 where there is none."""
+    observed, last = data.is_observed, data.offsets + data.lengths - 1
+    counted = np.append(observed[:-1] & observed[1:], False)
+    counted[last] = False
+    changes = np.append(np.abs(np.diff(data.values)), 0.0)
+    total = np.add.reduceat(np.where(counted, changes, 0.0), data.offsets)
+    mean: np.ndarray = total / np.maximum(np.add.reduceat(counted.astype(np.int64), data.offsets), 1)
+    return mean
+
+
+def _truth(data: SeriesData[np.ndarray], first: np.ndarray, horizon: int) -> np.ndarray:
+    """What came in the steps from each time index `first` (n_series, origins) on: (n_series, origins, horizon).
+
+    NaN where a row is not there, or was filled in.
+    """
+    row = (first - data.starts[:, None])[..., None] + np.arange(horizon)
+    there = (row >= 0) & (row < data.lengths[:, None, None])
+    at = data.offsets[:, None, None] + np.clip(row, 0, data.lengths[:, None, None] - 1)
+    if data.observed is not None:
+        there &= data.observed[at]
+    return np.where(there, data.values[at], np.nan)
+
+
+def _newest(values: np.ndarray, most: int, *beside: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
+    """The last `most` of each series' entries (n_series, entries, ...) that are there, the newest last."""
+    there = np.isfinite(values).any(axis=tuple(range(2, values.ndim)))
+    longest = min(int(there.sum(1).max(initial=0)), most)
+    arrays = (values, *beside)
+    begin = there.shape[1] - longest
+    if there[:, begin:].all():
+        kept = tuple(array[:, begin:] for array in arrays)
+    else:
+        order = np.argsort(there, axis=1, kind="stable")[:, begin:]
+        index = np.arange(len(values))[:, None]
+        kept = tuple(array[index, order] for array in arrays)
+    return kept if beside else kept[0]
