@@ -14,7 +14,7 @@ from torch import Tensor
 from .bounds import Bounds
 from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
-from .intervals.calibration import Calibration, mean_changes
+from .intervals.calibration import Calibration, typical_sizes
 from .intervals.fit import HeldOut, calibrated, issued_forecasts
 from .intervals.origins import AddedForecasts
 from .intervals.predict import forecast_quantiles
@@ -46,6 +46,7 @@ from .windows.windows import on_device
 NO_BOUNDS = Bounds()
 SURPRISE_SEASONS = 7.0  # after which an error counts half in the usual size of errors
 MOST_AT_ONCE = 4096  # series
+LEAST_ROWS = 3  # of a series that was not fitted, for an interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,9 +209,7 @@ class FittedModel:
         if options.context != WINDOW and history.stopped != "interrupted" and (always or not late):
             progress.begin("long-term memory")
             try:
-                long_term, chosen = fit_long_term(
-                    network, data, fold, windows.validation, always=always, noted=note
-                )
+                long_term, chosen = fit_long_term(network, data, fold, windows.validation, always=always, noted=note)
                 choices += chosen
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
@@ -296,9 +295,16 @@ class FittedModel:
         place[calibration.series] = np.arange(len(calibration.series))
         scale = self.scaler.scale[series]
         own = (series >= 0) & (self.scaler.std[series] > 0)
-        changes = np.where(own, calibration.changes[series] * scale, mean_changes(panel.data))
+        short = ~own & (panel.data.lengths < LEAST_ROWS)
+        if short.any():
+            raise ValueError(
+                f"`level` and `quantiles` need {LEAST_ROWS} rows or more of a series that was not fitted, by which the "
+                f"errors of others are scaled, but {panel.id_of(int(short.argmax()))!r} has "
+                f"{panel.data.lengths[short.argmax()]}. Bring more of its rows, or fit it."
+            )
+        sizes = np.where(own, calibration.sizes[series] * scale, typical_sizes(panel.data))
         forecast = self._unbounded(steps, panel, series)
-        found = forecast_quantiles(calibration, errors, forecast, quantiles, place[series], scale, changes)
+        found = forecast_quantiles(calibration, errors, forecast, quantiles, place[series], scale, sizes)
         return self.bounds.clip(found, panel)
 
     def _unbounded(self, steps: int, panel: Panel, series: np.ndarray) -> np.ndarray:

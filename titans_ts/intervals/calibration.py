@@ -19,7 +19,7 @@ MOST_ORIGINS = 200  # of a series
 MOST_NUMBERS = 2**24  # of the errors of all series; 64 MiB
 LEAST_ORIGINS = 32  # for which there is room of each series that has errors of its own
 IN_FLIGHT = 8  # forecasts of a series whose truth is awaited
-ARRAYS = ("series", "errors", "forecasts", "issued", "changes")
+ARRAYS = ("series", "errors", "forecasts", "issued", "sizes")
 SCALARS = ("spacing", "capacity", "held_out", "levels")
 
 
@@ -59,9 +59,8 @@ class Calibration:
         The newest last; NaN where there is none.
     issued : ndarray of int, shape (calibrated, in flight)
         The time index of the first step of each of these.
-    changes : ndarray, shape (n_series,)
-        The mean absolute change from row to row of each series fitted, by which errors of one stand for those of
-        another.
+    sizes : ndarray, shape (n_series,)
+        As `typical_sizes` finds them, of each series fitted: by them errors of one stand for those of another.
     spacing : int
         Forecasts are issued at multiples of it.
     capacity : int
@@ -76,7 +75,7 @@ class Calibration:
     errors: np.ndarray
     forecasts: np.ndarray
     issued: np.ndarray
-    changes: np.ndarray
+    sizes: np.ndarray
     spacing: int
     capacity: int
     held_out: bool = True
@@ -126,7 +125,7 @@ class Calibration:
         if known.any():
             found = _truth(data, issued, self.horizon)[..., None] - forecasts
             found[~known] = np.nan
-            errors = _newest(np.concatenate([errors, found.astype(np.float32)], axis=1), self.capacity)
+            errors, _ = _newest(np.concatenate([errors, found.astype(np.float32)], axis=1), self.capacity)
         forecasts = np.where((there & ~known)[..., None, None], forecasts, np.float32(np.nan))
         forecasts, issued = _newest(forecasts, IN_FLIGHT, issued)
         return replace(self, errors=errors, forecasts=forecasts, issued=issued)
@@ -146,7 +145,7 @@ class Calibration:
         ndarray of float32, shape (any, origins, horizon, outputs)
         """
         found = _truth(data, self.issued[which], self.horizon)[..., None] - self.forecasts[which]
-        return _newest(np.concatenate([self.errors[which], found.astype(np.float32)], axis=1), self.capacity)
+        return _newest(np.concatenate([self.errors[which], found.astype(np.float32)], axis=1), self.capacity)[0]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Its arrays by name, from which, with `scalars`, `of_arrays` makes it again."""
@@ -180,13 +179,25 @@ def room(n_series: int, horizon: int, n_outputs: int) -> tuple[slice, int]:
     return which, max(1, min(MOST_ORIGINS, MOST_NUMBERS // (each * max(calibrated, 1))))
 
 
-def mean_changes(data: SeriesData[np.ndarray]) -> np.ndarray:
-    """The mean absolute change between neighbouring observed rows of each series, (n_series,); 0 where there is none."""
+def typical_sizes(data: SeriesData[np.ndarray]) -> np.ndarray:
+    """About how large errors are, up to a factor for all series: (n_series,); 0 where a series is constant.
+
+    The geometric mean of the mean absolute change between neighbouring observed rows, which noise makes, and the mean
+    absolute deviation from the mean, as far as a series ever strays. Of M3's monthly series the first alone made the
+    intervals of the smooth third too narrow by far, the second alone those of the noisy one.
+    """
     observed, last = data.is_observed, data.offsets + data.lengths - 1
     counted = np.append(observed[:-1] & observed[1:], False)
     counted[last] = False
-    changes = np.append(np.abs(np.diff(data.values)), 0.0)
-    total = np.add.reduceat(np.where(counted, changes, 0.0), data.offsets)
+    change = _mean_of_rows(data, np.append(np.abs(np.diff(data.values)), 0.0), counted)
+    mean = _mean_of_rows(data, data.values, observed)
+    deviation = _mean_of_rows(data, np.abs(data.values - np.repeat(mean, data.lengths)), observed)
+    return np.where(change > 0, np.sqrt(change) * np.sqrt(deviation), 0.0)
+
+
+def _mean_of_rows(data: SeriesData[np.ndarray], values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """The mean of the `counted` rows of each series, (n_series,); 0 where there is none."""
+    total = np.add.reduceat(np.where(counted, values, 0.0), data.offsets)
     mean: np.ndarray = total / np.maximum(np.add.reduceat(counted.astype(np.int64), data.offsets), 1)
     return mean
 
@@ -204,16 +215,13 @@ def _truth(data: SeriesData[np.ndarray], first: np.ndarray, horizon: int) -> np.
     return np.where(there, data.values[at], np.nan)
 
 
-def _newest(values: np.ndarray, most: int, *beside: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
-    """The last `most` of each series' entries (n_series, entries, ...) that are there, the newest last."""
+def _newest(values: np.ndarray, most: int, issued: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The last `most` of each series' entries (n_series, entries, ...) that are there, and when they were issued."""
+    issued = np.zeros(values.shape[:2], dtype=np.int64) if issued is None else issued
     there = np.isfinite(values).any(axis=tuple(range(2, values.ndim)))
-    longest = min(int(there.sum(1).max(initial=0)), most)
-    arrays = (values, *beside)
-    begin = there.shape[1] - longest
+    begin = there.shape[1] - min(int(there.sum(1).max(initial=0)), most)
     if there[:, begin:].all():
-        kept = tuple(array[:, begin:] for array in arrays)
-    else:
-        order = np.argsort(there, axis=1, kind="stable")[:, begin:]
-        index = np.arange(len(values))[:, None]
-        kept = tuple(array[index, order] for array in arrays)
-    return kept if beside else kept[0]
+        return values[:, begin:], issued[:, begin:]
+    order = np.argsort(there, axis=1, kind="stable")[:, begin:]
+    series = np.arange(len(values))[:, None]
+    return values[series, order], issued[series, order]

@@ -18,7 +18,7 @@ from titans_ts.tables.series_data import SeriesData
 from titans_ts.windows.scaler import Scaler
 from titans_ts.windows.splits import Fold
 
-from .calibration import IN_FLIGHT, Calibration, Due, mean_changes, room
+from .calibration import IN_FLIGHT, Calibration, Due, room, typical_sizes
 from .origins import NONE, network_forecasts, spaced_origins
 
 COMBINED_SERIES = 2000  # that are calibrated where forecasts are combined, which takes time
@@ -121,12 +121,12 @@ def calibrated(
         ).mean(0)
         forecasts = _combined(forecasts, np.tensordot(combination.weights[1:], share, 1), combination, scale)
     scaled = scaler.transform(panel.data)
-    changes = mean_changes(scaled)
+    sizes = typical_sizes(scaled)
     in_flight = IN_FLIGHT if combination is None else COMBINED_IN_FLIGHT
     spacing = -(-horizon // in_flight)
     empty = np.full((len(plan.series), 0, horizon, n_outputs), np.nan, dtype=np.float32)
     nothing = np.empty((len(plan.series), 0), dtype=np.int64)
-    begun = Calibration(plan.series, empty, empty, nothing, changes, spacing, plan.capacity, plan.held_out)
+    begun = Calibration(plan.series, empty, empty, nothing, sizes, spacing, plan.capacity, plan.held_out)
     mine = scaled.take(plan.series)
     found = begun.then(mine, forecasts, np.where(rows >= 1, mine.starts[:, None] + rows, 0))
     return replace(found, forecasts=empty, issued=nothing)

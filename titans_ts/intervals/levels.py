@@ -46,7 +46,9 @@ class Asked:
             )
         if quantiles is not None:
             rising = _numbers("quantiles", quantiles, 1)
-            return cls(tuple(round(q, DIGITS) for q in rising), (FORECAST, *(f"{FORECAST}-q{_text(q)}" for q in rising)))
+            return cls(
+                tuple(round(q, DIGITS) for q in rising), (FORECAST, *(f"{FORECAST}-q{_text(q)}" for q in rising))
+            )
         rising = _numbers("level", level, 100)
         below = [round((100 - x) / 200, DIGITS) for x in reversed(rising)]
         names = [f"{FORECAST}-lo-{_text(x)}" for x in reversed(rising)] + [f"{FORECAST}-hi-{_text(x)}" for x in rising]

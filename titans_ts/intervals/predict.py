@@ -10,7 +10,6 @@ from .calibration import Calibration
 from .widths import Widths, ahead_of_point, interpolated
 
 
-
 def forecast_quantiles(
     calibration: Calibration,
     errors: np.ndarray,
@@ -18,7 +17,7 @@ def forecast_quantiles(
     quantiles: tuple[float, ...],
     which: np.ndarray,
     scale: np.ndarray,
-    changes: np.ndarray,
+    sizes: np.ndarray,
 ) -> np.ndarray:
     """The point forecast and the quantiles beside it, which rise and lie on their side of it.
 
@@ -31,7 +30,7 @@ def forecast_quantiles(
         In the units of the data.
     quantiles : tuple of float
         Rising; a half is the point forecast.
-    which, scale, changes : ndarray, shape (n_series,)
+    which, scale, sizes : ndarray, shape (n_series,)
         As `Widths.offsets` takes them, in the units of the data.
 
     Returns
@@ -64,7 +63,7 @@ def forecast_quantiles(
         if widths is None or calibration.levels is not None:  # a point's errors are those of all its quantiles
             widths = Widths.of(calibration, errors, quantile)
         sign = 1.0 if quantile > 0.5 else -1.0
-        offsets = widths.offsets(quantile, which, scale, changes)
+        offsets = widths.offsets(quantile, which, scale, sizes)
         apart = interpolated(forecast, calibration.levels, quantile) - point
         half = sign * (apart[:, :horizon] + offsets[:, :steps])
         found.append(point + sign * ahead_of_point(half, steps, widths.shared.growth))

@@ -1,7 +1,7 @@
 """From errors to intervals: how far each quantile lies from the point forecast, by series and step.
 
-A series with enough errors at a step has quantiles of its own; another shares those of all series, each over its mean
-absolute change. Both grow beyond the highest rank that there is as the next coarser distribution does: own errors as
+A series with enough errors at a step has quantiles of its own; another shares those of all series, each over its
+typical size. Both grow beyond the highest rank that there is as the next coarser distribution does: own errors as
 shared ones, shared ones as Student's t.
 
 Sources: Romano, Patterson and Candes (2019) for quantiles of signed errors and of quantile forecasts; Stankeviciute,
@@ -21,7 +21,8 @@ LEAST_OWN = 9  # errors of a series at a step, of about the newest one's weight:
 HALF_LIFE = 100  # origins after which an error counts half
 MOST_SHARED = 2**14  # errors of a step that are shared
 MOST_AT_ONCE = 2**21  # errors that are sorted at once
-NEAR = 8  # parts of the horizon, of which one on each side is near a step
+NEAR_COUNTS = 0.25  # of an error near a step: one origin's are much alike
+NEAR = 4  # parts of the horizon, of which one on each side is near a step
 TRAIN_INFLATION = 1.5  # of errors in rows that the model was fitted to
 LEAST_GROWTH, GROWTH, MOST_GROWTH = 0.1, 0.5, 1.0  # powers of the step by which intervals widen past the horizon
 
@@ -42,7 +43,7 @@ def interpolated(values: np.ndarray, levels: tuple[float, ...] | None, quantile:
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Errors of all series over their mean absolute changes.
+    """Errors of all series over their typical sizes.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class Shared:
     spread : ndarray, shape (horizon,)
         Their root mean square at the steps near each.
     degrees : ndarray, shape (horizon,)
-        About how many errors there are.
+        About how many independent errors these are.
     """
 
     above: ErrorQuantiles
@@ -60,18 +61,18 @@ class Shared:
     degrees: np.ndarray
 
     @classmethod
-    def of(cls, errors: np.ndarray, weights: np.ndarray, changes: np.ndarray) -> Shared:
-        """Of errors (n_series, origins, horizon) with weights (origins,), and changes (n_series,).
+    def of(cls, errors: np.ndarray, weights: np.ndarray, sizes: np.ndarray) -> Shared:
+        """Of errors (n_series, origins, horizon) with weights (origins,), and sizes (n_series,).
 
         Raises
         ------
         ValueError
             If there is none.
         """
-        varying = np.flatnonzero(changes > 0)
+        varying = np.flatnonzero(sizes > 0)
         most = max(1, MOST_SHARED // max(errors.shape[1], 1))
         varying = varying[np.linspace(0, len(varying) - 1, min(most, len(varying))).astype(int)] if len(varying) else []
-        relative = (errors[varying] / changes[varying, None, None]).reshape(-1, errors.shape[2])
+        relative = (errors[varying] / sizes[varying, None, None]).reshape(-1, errors.shape[2])
         there = np.isfinite(relative)
         if not there.any():
             raise ValueError(
@@ -86,7 +87,7 @@ class Shared:
         spread = np.interp(steps, steps[total > 0], spread[total > 0])
         repeated = np.tile(weights, len(varying))
         above, below = (ErrorQuantiles.of(x[None], repeated) for x in (relative, -relative))
-        return cls(above, below, spread, counted.sum(0))
+        return cls(above, below, spread, total * NEAR_COUNTS)
 
     @property
     def growth(self) -> float:
@@ -99,7 +100,7 @@ class Shared:
         return float(np.clip(slope, LEAST_GROWTH, MOST_GROWTH))
 
     def upper(self, above: bool) -> Upper:
-        """Quantiles of the errors, or of minus the errors, over the mean absolute changes."""
+        """Quantiles of the errors, or of minus the errors, over the typical sizes."""
         found, student = self.above if above else self.below, student_upper(self.spread, self.degrees)
         ranked = extended_upper(found, student)
 
@@ -130,10 +131,10 @@ class Widths:
     def of(cls, calibration: Calibration, errors: np.ndarray, quantile: float) -> Widths:
         """Of the errors (calibrated, origins, horizon, outputs) of one quantile."""
         found = interpolated(errors, calibration.levels, quantile)
-        shared = Shared.of(found, age_weights(found.shape[1]), calibration.changes[calibration.series])
+        shared = Shared.of(found, age_weights(found.shape[1]), calibration.sizes[calibration.series])
         return cls(found, shared, 1.0 if calibration.held_out else TRAIN_INFLATION)
 
-    def offsets(self, quantile: float, which: np.ndarray, scale: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    def offsets(self, quantile: float, which: np.ndarray, scale: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """What is added to the quantile of a forecast.
 
         Parameters
@@ -142,8 +143,8 @@ class Widths:
             Below a half the errors to the other side count.
         which : ndarray of int, shape (n_series,)
             The number of each series among those calibrated, -1 for another.
-        scale, changes : ndarray, shape (n_series,)
-            The scale of each series' errors, and its mean absolute change, in one unit.
+        scale, sizes : ndarray, shape (n_series,)
+            The scale of each series' errors, and its typical size, in one unit.
 
         Returns
         -------
@@ -154,7 +155,7 @@ class Widths:
         sign, level = (1.0, quantile) if above else (-1.0, 1 - quantile)
         horizon = self.errors.shape[2]
         shared = self.shared.upper(above)
-        found = changes[:, None] * shared(np.full((1, horizon), level))
+        found = sizes[:, None] * shared(np.full((1, horizon), level))
         own = np.flatnonzero(which >= 0)
         weights = age_weights(self.errors.shape[1])
         size = max(1, MOST_AT_ONCE // max(1, self.errors[:1].size))
