@@ -290,7 +290,7 @@ class FittedModel:
         series = np.arange(self.panel.n_series) if series is None else series
         calibration, everyone = self.calibration, self.panel.take(self.calibration.series)
         scaled = self.scaler.take(calibration.series).transform(everyone.data)
-        errors = calibration.errors_until(scaled, np.arange(len(calibration.series)))
+        errors = calibration.errors_until(scaled)
         place = np.full(len(self.scaler.mean) + 1, -1)
         place[calibration.series] = np.arange(len(calibration.series))
         scale = self.scaler.scale[series]

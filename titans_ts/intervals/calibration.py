@@ -58,7 +58,7 @@ class Calibration:
     forecasts : ndarray of float32, shape (calibrated, in flight, horizon, outputs)
         The newest last; NaN where there is none.
     issued : ndarray of int, shape (calibrated, in flight)
-        The time index of the first step of each of these.
+        The time index of the first step of each of these; 0 where there is none.
     sizes : ndarray, shape (n_series,)
         As `typical_sizes` finds them, of each series fitted: by them errors of one stand for those of another.
     spacing : int
@@ -103,7 +103,8 @@ class Calibration:
 
     def _known(self, ends: np.ndarray) -> np.ndarray:
         """Which forecasts in flight are known to their last step, (calibrated, in flight) bool."""
-        return self.issued + self.horizon <= ends[:, None]
+        there = np.isfinite(self.forecasts[:, :, 0, 0])
+        return there & (self.issued + self.horizon <= ends[:, None])
 
     def then(self, data: SeriesData[np.ndarray], forecasts: np.ndarray, issued: np.ndarray) -> Calibration:
         """The calibration after further rows.
@@ -127,25 +128,24 @@ class Calibration:
             found[~known] = np.nan
             errors, _ = _newest(np.concatenate([errors, found.astype(np.float32)], axis=1), self.capacity)
         forecasts = np.where((there & ~known)[..., None, None], forecasts, np.float32(np.nan))
+        issued = np.where(there & ~known, issued, 0)
         forecasts, issued = _newest(forecasts, IN_FLIGHT, issued)
         return replace(self, errors=errors, forecasts=forecasts, issued=issued)
 
-    def errors_until(self, data: SeriesData[np.ndarray], which: np.ndarray) -> np.ndarray:
-        """The errors of some of the calibrated series with those of forecasts in flight, as far as they are known.
+    def errors_until(self, data: SeriesData[np.ndarray]) -> np.ndarray:
+        """All errors with those of forecasts in flight, as far as they are known.
 
         Parameters
         ----------
         data : SeriesData
-            Scaled last rows of these series, a horizon of each or more.
-        which : ndarray of int, shape (any,)
-            Their numbers among the calibrated.
+            Scaled last rows of the calibrated series, a horizon of each or more.
 
         Returns
         -------
-        ndarray of float32, shape (any, origins, horizon, outputs)
+        ndarray of float32, shape (calibrated, origins, horizon, outputs)
         """
-        found = _truth(data, self.issued[which], self.horizon)[..., None] - self.forecasts[which]
-        return _newest(np.concatenate([self.errors[which], found.astype(np.float32)], axis=1), self.capacity)[0]
+        found = _truth(data, self.issued, self.horizon)[..., None] - self.forecasts
+        return _newest(np.concatenate([self.errors, found.astype(np.float32)], axis=1), self.capacity)[0]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Its arrays by name, from which, with `scalars`, `of_arrays` makes it again."""

@@ -53,12 +53,15 @@ class Shared:
         Their root mean square at the steps near each.
     degrees : ndarray, shape (horizon,)
         About how many independent errors these are.
+    growth : float
+        The power of the step by which errors grow within the horizon, which is also taken for steps past it.
     """
 
     above: ErrorQuantiles
     below: ErrorQuantiles
     spread: np.ndarray
     degrees: np.ndarray
+    growth: float
 
     @classmethod
     def of(cls, errors: np.ndarray, weights: np.ndarray, sizes: np.ndarray) -> Shared:
@@ -81,23 +84,14 @@ class Shared:
             )
         counted = np.where(there, np.tile(weights, len(varying))[:, None], 0.0)
         squares = (counted * np.where(there, relative, 0.0) ** 2).sum(0)
+        growth = _growth(squares, counted.sum(0))
         squares, total = (_near(sums) for sums in (squares, counted.sum(0)))
         spread = np.sqrt(squares / np.maximum(total, np.finfo(float).tiny))
         steps = np.arange(len(spread))
         spread = np.interp(steps, steps[total > 0], spread[total > 0])
         repeated = np.tile(weights, len(varying))
         above, below = (ErrorQuantiles.of(x[None], repeated) for x in (relative, -relative))
-        return cls(above, below, spread, total * NEAR_COUNTS)
-
-    @property
-    def growth(self) -> float:
-        """The power of the step by which errors grow within the horizon, which is also taken for steps past it."""
-        steps = np.arange(1, len(self.spread) + 1)
-        seen = self.spread > 0
-        if seen.sum() < 2:
-            return GROWTH
-        slope = np.polyfit(np.log(steps[seen]), np.log(self.spread[seen]), 1)[0]
-        return float(np.clip(slope, LEAST_GROWTH, MOST_GROWTH))
+        return cls(above, below, spread, total * NEAR_COUNTS, growth)
 
     def upper(self, above: bool) -> Upper:
         """Quantiles of the errors, or of minus the errors, over the typical sizes."""
@@ -159,7 +153,9 @@ class Widths:
         own = np.flatnonzero(which >= 0)
         weights = age_weights(self.errors.shape[1])
         size = max(1, MOST_AT_ONCE // max(1, self.errors[:1].size))
-        for part in np.split(own, range(size, len(own), size)) if weights.sum() >= LEAST_OWN else ():
+        for part in np.split(own, range(size, len(own), size)):
+            if not len(part) or weights.sum() < LEAST_OWN:
+                continue
             ranked = ErrorQuantiles.of(sign * self.errors[which[part]], weights)
             wanted = np.full((len(part), horizon), level)
             mine = extended_upper(ranked, shared)(wanted) * scale[part, None]
@@ -190,6 +186,16 @@ def ahead_of_point(half: np.ndarray, steps: int, growth: float) -> np.ndarray:
         return half[:, :steps]
     later = np.arange(within + 1, steps + 1) / within
     return np.concatenate([half, half.max(1, keepdims=True) * later**growth], axis=1)
+
+
+def _growth(squares: np.ndarray, total: np.ndarray) -> float:
+    """The slope of the logarithm of the root mean square (horizon,) over that of the step."""
+    seen = squares > 0
+    if seen.sum() < 2:
+        return GROWTH
+    sizes = np.log(squares[seen] / total[seen]) / 2
+    slope = np.polyfit(np.log(1 + np.flatnonzero(seen)), sizes, 1)[0]
+    return float(np.clip(slope, LEAST_GROWTH, MOST_GROWTH))
 
 
 def _near(values: np.ndarray) -> np.ndarray:
