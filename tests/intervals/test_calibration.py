@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def begun(n_series: int = 2) -> Calibration:
 def moved(before: Calibration, rows: np.ndarray, cuts: list[int], observed: np.ndarray | None = None) -> Calibration:
     """After rows (n_series, rows) that come in cuts; a forecast is the number of its origin, at every step."""
     starts = np.array([3, 10])
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in itertools.pairwise(cuts):
         due = before.due(starts + first, starts + last)
         if due is None:
             continue

@@ -47,14 +47,16 @@ def forecast_quantiles(
     ValueError
         If no error is known.
     """
+    point = interpolated(forecast, calibration.levels, 0.5)
+    if not (sizes > 0).any():  # constants, of which no other value is known
+        return np.repeat(point[..., None], 1 + len(quantiles), axis=-1)
     if not calibration.held_out:
         warnings.warn(
             "no row was held out of the fit, so intervals are by errors in the rows that it learned from, widened by "
             "half, which may be too little. Give `fit` more rows, or lower `horizon`.",
-            stacklevel=4,
+            stacklevel=5,
         )
     horizon, steps = calibration.horizon, forecast.shape[1]
-    point = interpolated(forecast, calibration.levels, 0.5)
     found, widths = [point], None
     for quantile in quantiles:
         if quantile == 0.5:
