@@ -162,12 +162,17 @@ class Calibration:
         Raises
         ------
         ValueError
-            If a shape does not fit the horizon.
+            If shapes do not fit each other or the horizon, or a scalar is of another type.
         """
         found = cls(**arrays, **scalars)  # type: ignore[arg-type]
-        shape = (len(found.series), found.issued.shape[1], horizon)
-        if found.horizon != horizon or found.forecasts.shape[:3] != shape:
-            raise ValueError(f"`calibration` must have the horizon {horizon}, got {found.horizon}.")
+        n, in_flight = len(found.series), found.issued.shape[1:]
+        expected = {"errors": (n, horizon), "forecasts": (n, horizon), "issued": (n,)}
+        for name, shape in expected.items():
+            got = getattr(found, name).shape
+            if got[:1] + got[2:3] != shape or (name != "errors" and got[1:2] != in_flight):
+                raise ValueError(f"`{name}` of the calibration has the shape {got}, which does not fit the model.")
+        if not all(type(number) is int and number >= 1 for number in (found.spacing, found.capacity)):
+            raise ValueError(f"`spacing` and `capacity` must be integers, got {found.spacing!r}, {found.capacity!r}.")
         return found
 
 
