@@ -75,10 +75,10 @@ NOISES = {
 
 @pytest.mark.parametrize("kind", NOISES)
 def test_intervals_hold_as_many_values_as_they_say(kind: str) -> None:
-    rows, later = 600, 40
-    values = NOISES[kind](np.random.default_rng(1), (30, rows + later))
+    rows, later = 400, 24
+    values = NOISES[kind](np.random.default_rng(1), (40, rows + later))
     table = wide({str(i): x for i, x in enumerate(values)})
-    fitted = tiny(val_size=200).fit(table[:rows])
+    fitted = tiny(val_size=150).fit(table[:rows])
     inside = []
     for begin in range(rows, rows + later - HORIZON + 1, HORIZON):
         low95, low80, high80, high95 = (found(fitted)[..., i] for i in (1, 2, 3, 4))
@@ -179,10 +179,11 @@ def test_updates_give_the_same_intervals_however_rows_are_cut(parameters: dict[s
             other.update(table[a:b])
         np.testing.assert_allclose(found(other, 9), expected, **ROUNDING)
     assert np.array_equal(found(begun), before)
-    assert whole.fitted_.calibration.errors.shape[1] > begun.fitted_.calibration.errors.shape[1]
+    more = whole.fitted_.calibration.errors.shape[1] > begun.fitted_.calibration.errors.shape[1]
+    assert more == (begun.fitted_.combination is None)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"context": "stream"}, {"combine": True}], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"context": "stream"}], ids=str)
 def test_errors_in_the_ring_are_those_of_the_forecasts_that_predict_makes(parameters: dict[str, Any]) -> None:
     table, last = noisy(260, seed=5), 220
     model = tiny(**parameters).fit(table[:last])
@@ -291,7 +292,7 @@ def test_twelve_months_have_an_interval_and_a_warning_that_says_by_what() -> Non
 
 def test_twelve_months_as_they_come_have_an_interval_that_is_finite_and_not_narrow() -> None:
     inside = []
-    for seed in range(8):
+    for seed in range(5):
         values = 100 + 10 * np.random.default_rng(seed).normal(size=24)
         months = pd.date_range("2024-01-01", periods=24, freq="MS")
         model = TitansForecaster(max_epochs=0, random_state=0, verbose=0).fit(pd.Series(values[:12], months[:12]))

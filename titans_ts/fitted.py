@@ -398,7 +398,7 @@ class FittedModel:
         panel = self.panel.then(rows, series, missing)
         self.scaler.take(series).transform_panel(rows)  # which refuses what no forecast could begin from
         long_term, calibration, due = self.long_term, self.calibration, None
-        if calibration is not None:
+        if calibration is not None and self.combination is None:
             due = calibration.due(*(x.data.ends[calibration.series] for x in (self.panel, panel)))
         if long_term is None and due is None:
             return replace(self, panel=panel.tail(self._kept_rows(panel)))
@@ -417,7 +417,7 @@ class FittedModel:
             long_term = replace(long_term, state=state)
         if calibration is not None and due is not None:
             ahead = None if added is None else added.values
-            issued = issued_forecasts(due, core, data, self.scaler, read, ahead, self.combination)
+            issued = issued_forecasts(due, core, data, ahead)
             known = self.scaler.take(due.series).transform(read.data.take(due.series))
             calibration = calibration.then(known, issued, due.time_index)
         kept = panel.tail(self._kept_rows(panel))

@@ -366,7 +366,8 @@ class TitansForecaster(BaseEstimator):
         -----
         Intervals are conformal: by the errors of forecasts that the fitted model makes of the validation rows, from up
         to 200 origins of each series, and of those that it has made since, as `update` brings the rows that they were
-        of. Newer errors count for more. Rows that were filled in do not count.
+        of, unless forecasts are combined with statistical ones (`combine`), which take too long. Newer errors count for
+        more. Rows that were filled in do not count.
 
         A quantile of the errors of a series' own, at each step ahead, needs 9 of them for a level of 80, 39 for 95 and
         199 for 99; of higher levels than there are errors for, the interval grows as that of all series does. A series

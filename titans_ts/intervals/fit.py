@@ -1,7 +1,8 @@
 """Calibration of a fitted model: its forecasts from held-out origins, and those that it issues as rows come in.
 
 Both are the forecasts that the model makes: the network's with what a long-term memory adds, combined with statistical
-ones where they are.
+ones where they are. These take tens of milliseconds a series, too long for an update, so a combination keeps to the
+errors of its fit.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from torch import Tensor
 from titans_ts.combination import Candidates, Combination
 from titans_ts.stream.reading import Core
 from titans_ts.tables.panel import Panel
-from titans_ts.tables.series_data import SeriesData
+from titans_ts.tables.series_data import SeriesData, evenly_spaced
 from titans_ts.windows.scaler import Scaler
 from titans_ts.windows.splits import Fold
 
 from .calibration import IN_FLIGHT, Calibration, Due, room, typical_sizes
 from .origins import NONE, network_forecasts, spaced_origins
 
-COMBINED_SERIES = 2000  # that are calibrated where forecasts are combined, which takes time
-COMBINED_IN_FLIGHT = 2
+# Where forecasts are combined and nothing is held out: statistical forecasts take time.
+COMBINED_SERIES, COMBINED_ORIGINS = 200, 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +65,15 @@ class HeldOut:
             combined = np.where(again, NONE, candidates.origins)[chosen]
             held_out = True
         elif candidates is not None:
-            series = series[np.linspace(0, len(series) - 1, min(len(series), COMBINED_SERIES)).astype(int)]
+            series = series[evenly_spaced(len(series), COMBINED_SERIES)]
         _, capacity = room(max(len(series), 1), horizon, n_outputs)
         train = fold.train[series]
         first, last = train, fold.validation[series]
         if not held_out:
             first, last = np.minimum(np.minimum(lookback, (train - horizon + 1) // 2), train - horizon), train
             first = np.maximum(first, 1)
-        rows = spaced_origins(first, last, horizon, capacity)
+        most = capacity if candidates is None or held_out else COMBINED_ORIGINS
+        rows = spaced_origins(first, last, horizon, most)
         return cls(series, np.concatenate([combined, rows], axis=1), combined.shape[1], capacity, held_out)
 
 
@@ -122,8 +124,7 @@ def calibrated(
         forecasts = _combined(forecasts, np.tensordot(combination.weights[1:], share, 1), combination, scale)
     scaled = scaler.transform(panel.data)
     sizes = typical_sizes(scaled)
-    in_flight = IN_FLIGHT if combination is None else COMBINED_IN_FLIGHT
-    spacing = -(-horizon // in_flight)
+    spacing = -(-horizon // IN_FLIGHT)
     empty = np.full((len(plan.series), 0, horizon, n_outputs), np.nan, dtype=np.float32)
     nothing = np.empty((len(plan.series), 0), dtype=np.int64)
     begun = Calibration(plan.series, empty, empty, nothing, sizes, spacing, plan.capacity, plan.held_out)
@@ -132,16 +133,8 @@ def calibrated(
     return replace(found, forecasts=empty, issued=nothing)
 
 
-def issued_forecasts(
-    due: Due,
-    core: Core,
-    data: SeriesData[Tensor],
-    scaler: Scaler,
-    panel: Panel,
-    added: np.ndarray | None,
-    combination: Combination | None,
-) -> np.ndarray:
-    """The forecasts that a model issues as rows come in.
+def issued_forecasts(due: Due, core: Core, data: SeriesData[Tensor], added: np.ndarray | None) -> np.ndarray:
+    """The forecasts that a model issues as rows come in; one that combines them with statistical ones issues none.
 
     Parameters
     ----------
@@ -149,13 +142,9 @@ def issued_forecasts(
     core : Core
         Of all series.
     data : SeriesData
-        Scaled values of the panel, on the network's device.
-    scaler : Scaler
-    panel : Panel
-        The rows that have come in, and before them as many as a forecast reads.
+        Scaled rows that have come in, and before them as many as a forecast reads, on the network's device.
     added : ndarray, shape (calibrated, issues, horizon), optional
         What the long-term memory adds.
-    combination : optional
 
     Returns
     -------
@@ -166,15 +155,6 @@ def issued_forecasts(
     forecasts = network_forecasts(core, data, due.series, rows)
     if added is not None:
         forecasts += added[..., None]
-    if combination is not None:
-        share = np.zeros(forecasts.shape[:3])
-        for issue in range(rows.shape[1]):
-            now = np.flatnonzero(rows[:, issue] >= 1)
-            series = due.series[now]
-            seen = panel.data.take(series).head(rows[now, issue])
-            found = combination.model.forecast(seen, forecasts.shape[2], positive=combination.positive[series])
-            share[now, issue] = np.tensordot(combination.weights[1:], found[:, :, :, 0].mean(0), 1)
-        forecasts = _combined(forecasts, share, combination, scaler.take(due.series))
     return forecasts
 
 
