@@ -521,6 +521,42 @@ def test_a_model_of_version_4_had_no_long_term_memory(tmp_path):
     assert_equal(loaded.update(noise(ROWS, LATER)).predict(8), saved.update(noise(ROWS, LATER)).predict(8))
 
 
+def test_a_model_of_version_5_had_no_intervals(tmp_path):
+    saved = tiny().fit(noise())
+    saved.save(tmp_path / "model")
+
+    def change(description: dict, tensors: dict):
+        del description["calibration"]
+        for name in [name for name in tensors if name.startswith("calibration.")]:
+            del tensors[name]
+
+    forge(tmp_path / "model", change)
+    edit_manifest(tmp_path / "model", version=5)
+    loaded = TitansForecaster.load(tmp_path / "model")
+    assert_restored(loaded, saved)
+    with pytest.raises(ValueError, match=r"kept none\. Fit it again"):
+        loaded.predict(level=80)
+    assert_equal(loaded.update(noise(ROWS, LATER)).predict(8), saved.update(noise(ROWS, LATER)).predict(8))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"spacing": "2"}, {"calibration.issued": None}, {"calibration.errors": None}], ids=str
+)
+def test_a_model_whose_errors_are_not_whole_is_no_model(wrong, tmp_path):
+    tiny().fit(noise()).save(tmp_path / "model")
+
+    def change(description: dict, tensors: dict):
+        for name, value in wrong.items():
+            if value is None:
+                tensors[name] = tensors[name][:, :, :1].contiguous() if name.endswith("errors") else tensors[name][:1]
+            else:
+                description["calibration"][name] = value
+
+    forge(tmp_path / "model", change)
+    with pytest.raises(ValueError, match="must describe a forecaster, but cannot be read as one"):
+        TitansForecaster.load(tmp_path / "model")
+
+
 @pytest.mark.parametrize("layout", ["long, integer ids", "wide, zoned", "Series", "array"])
 def test_what_a_long_term_memory_holds_comes_back_and_goes_on(layout, tmp_path):
     layout = KINDS[layout]

@@ -29,12 +29,13 @@ ROOMS = {
     "warm_start": {"tables", "model"},
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables"},
+    "intervals": {"combination", "stream", "training", "windows", "tables", "model"},
     "fitted": {
-        *("bounds", "combination", "statistical", "stream", "regression"),
+        *("bounds", "combination", "intervals", "statistical", "stream", "regression"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),
     },
     "saving": {
-        *("bounds", "combination", "statistical", "stream", "regression"),
+        *("bounds", "combination", "intervals", "statistical", "stream", "regression"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
     "gates": {"fitted", "stream", "tables"},
@@ -48,7 +49,7 @@ ROOMS = {
     "insample": {"fitted", "predict", "stream", "windows", "tables", "model", "devices"},
     "forecaster": {
         *("base", "baselines", "backtest", "comparison", "cutoffs", "insample"),
-        *("bounds", "gates", "progress", "stream", "warm_start", "weights"),
+        *("bounds", "gates", "intervals", "progress", "stream", "warm_start", "weights"),
         *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
     },
     "closed_form": {"forecaster", "baselines", "arguments", "defaults", "tables"},

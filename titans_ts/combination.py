@@ -178,6 +178,16 @@ class Candidates:
         model = self.fitted.take(READINGS if reading == BOTH else (reading,))
         return Combination(model, weights, self.positive), tuple(choices)
 
+    def share(self, combination: Combination) -> np.ndarray:
+        """The share of the statistical forecasts in those of a combination that was chosen: (n_series, origins, steps).
+
+        In the units of the data.
+        """
+        readings = tuple(combination.model.fitted)
+        found = self.forecasts[BOTH if len(readings) > 1 else readings[0]]
+        share: np.ndarray = np.tensordot(combination.weights[1:], found, 1)
+        return share
+
     def _future(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows to be forecast, and which of them count, each (n_series, origins, horizon).
 

@@ -16,6 +16,10 @@ from torch import Tensor
 from .bounds import Bounds
 from .combination import Candidates, Combination, is_combined, seconds_needed
 from .devices import isolated
+from .intervals.calibration import Calibration, typical_sizes
+from .intervals.fit import HeldOut, calibrated, issued_forecasts
+from .intervals.origins import AddedForecasts
+from .intervals.predict import forecast_quantiles
 from .model import Batch, ModelConfig, SimbaForecaster, point_of
 from .model.covariates import Column
 from .model.long_term import LongTermMemory
@@ -26,7 +30,7 @@ from .progress import Progress
 from .regression.dynamic import DynamicRegression, fit_regression
 from .statistical.adjusted import Earlier
 from .statistical.model import MOST_ROWS
-from .stream.fit import STREAM, WINDOW, config_of, fit_long_term
+from .stream.fit import STREAM, WINDOW, Note, config_of, fit_long_term
 from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 from .stream.surprise import surprises
 from .tables.covariates import covariates_ahead
@@ -50,6 +54,7 @@ from .windows.windows import on_device
 NO_BOUNDS = Bounds()
 SURPRISE_SEASONS = 7.0  # after which an error counts half in the usual size of errors
 MOST_AT_ONCE = 4096  # series
+LEAST_ROWS = 3  # of a series that was not fitted, for an interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +117,8 @@ class FittedModel:
         The memory that corrects the network's forecasts, and what it holds at the end of the panel.
     regression : DynamicRegression, optional
         What future and static covariates explain of the series; all else is of the rest.
+    calibration : Calibration, optional
+        What forecasts have erred by; None of a model that was saved by a version that had no intervals.
     """
 
     network: SimbaForecaster
@@ -123,6 +130,7 @@ class FittedModel:
     combination: Combination | None = None
     long_term: LongTerm | None = None
     regression: DynamicRegression | None = None
+    calibration: Calibration | None = None
 
     @classmethod
     @isolated()
@@ -226,11 +234,19 @@ class FittedModel:
         if interrupted:
             history.stopped = "interrupted"
         combination, choices, long_term = None, explained + found.choices, None
+        varies = scaler.std > 0
+        plan = HeldOut.of(fold, config.lookback, horizon, config.n_outputs, varies, candidates)
+        noted: list[AddedForecasts] = []
+
+        def note(memory: LongTermMemory) -> Note:
+            noted.append(AddedForecasts(memory, plan.series, plan.rows))
+            return noted[-1].note
+
         always = options.context == STREAM
         if options.context != WINDOW and history.stopped != "interrupted" and (always or not late):
             progress.begin("long-term memory")
             try:
-                long_term, chosen = fit_long_term(network, data, fold, windows.validation, always=always)
+                long_term, chosen = fit_long_term(network, data, fold, windows.validation, always=always, noted=note)
                 choices += chosen
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
@@ -246,9 +262,23 @@ class FittedModel:
             except KeyboardInterrupt:
                 history.stopped = "interrupted"
                 warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
+        core = Core.of(network, np.arange(panel.n_series))
+        added = noted[-1].values if long_term is not None else None
+        calibration = calibrated(plan, core, data, scaler, panel, added, candidates, combination)
         if checkpoint is not None and history.stopped != "interrupted":
             checkpoint.remove()
-        fitted = cls(network, scaler, panel, history, options.bounds, choices, combination, long_term, regression)
+        fitted = cls(
+            network,
+            scaler,
+            panel,
+            history,
+            options.bounds,
+            choices,
+            combination,
+            long_term,
+            regression,
+            calibration,
+        )
         return replace(fitted, panel=panel.tail(fitted.kept_rows(panel)))
 
     @isolated()
@@ -283,23 +313,81 @@ class FittedModel:
             horizon they are those of a forecast whose past were the point forecasts. `point_of` takes the point.
         """
         series = np.arange(self.panel.n_series) if series is None else series
-        if panel is None:
-            return self._forecast(self.panel, steps, series, future, correct)
-        if self.regression is None:
-            return self._forecast(panel, steps, series, future, correct)
-        scale = self.regression.scale(panel.data, series)
-        return self._forecast(self.regression.without(panel, series), steps, series, future, correct, scale)
+        rest, scale = self._rest(panel, series)
+        return self.bounds.clip(self._unbounded(rest, steps, series, future, correct, scale), rest)
 
-    def _forecast(
+    @isolated()
+    def forecast_quantiles(
+        self,
+        steps: int,
+        quantiles: tuple[float, ...],
+        panel: Panel | None = None,
+        series: np.ndarray | None = None,
+        future: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Forecast the steps after the last rows, with quantiles by what earlier forecasts have erred by.
+
+        Parameters
+        ----------
+        steps : int
+        quantiles : tuple of float
+            Rising.
+        panel, series, future : optional
+            As `forecast` takes them.
+
+        Returns
+        -------
+        ndarray, shape (n_series, steps, 1 + quantiles), float64
+            The point forecast first; in the units of the data, within the bounds.
+
+        Raises
+        ------
+        ValueError
+            If the model was saved by a version that had no intervals, or no error of a forecast is known.
+        """
+        if self.calibration is None:
+            raise ValueError(
+                "`level` and `quantiles` need the errors of earlier forecasts, but the model was saved by a version "
+                "that kept none. Fit it again."
+            )
+        series = np.arange(self.panel.n_series) if series is None else series
+        rest, effect_scale = self._rest(panel, series)
+        calibration, everyone = self.calibration, self.panel.take(self.calibration.series)
+        errors = calibration.errors_until(self.scaler.take(calibration.series).transform(everyone.data))
+        place = np.full(len(self.scaler.mean) + 1, -1)
+        place[calibration.series] = np.arange(len(calibration.series))
+        scale = self.scaler.scale[series]
+        own = (series >= 0) & (self.scaler.std[series] > 0)
+        short = ~own & (rest.data.lengths < LEAST_ROWS)
+        if short.any():
+            raise ValueError(
+                f"`level` and `quantiles` need {LEAST_ROWS} rows or more of a series that was not fitted, by which the "
+                f"errors of others are scaled, but {rest.id_of(int(short.argmax()))!r} has "
+                f"{rest.data.lengths[short.argmax()]}. Bring more of its rows, or fit it."
+            )
+        sizes = np.where(own, calibration.sizes[series] * scale, typical_sizes(rest.data))
+        forecast = self._unbounded(rest, steps, series, future, None, effect_scale)
+        found = forecast_quantiles(calibration, errors, forecast, quantiles, place[series], scale, sizes)
+        return self.bounds.clip(found, rest)
+
+    def _rest(self, panel: Panel | None, series: np.ndarray) -> tuple[Panel, np.ndarray]:
+        """Rows minus what covariates explain, those fitted if `panel` is None, and the scale of their effects."""
+        if self.regression is None:
+            return self.panel if panel is None else panel, self.scaler.scale[series]
+        if panel is None:
+            return self.panel, self.regression.scaler.scale[series]
+        return self.regression.without(panel, series), self.regression.scale(panel.data, series)
+
+    def _unbounded(
         self,
         panel: Panel,
         steps: int,
         series: np.ndarray,
         future: np.ndarray | None,
-        correct: Correction | None = None,
-        scale: np.ndarray | None = None,
+        correct: Correction | None,
+        scale: np.ndarray,
     ) -> np.ndarray:
-        """The same from rows minus what covariates explain, whose effects are at the `scale` (n_series,) of each."""
+        """As `forecast`, whatever the bounds, from rows minus what covariates explain, at the `scale` of effects."""
         seen = Seen.of(self.network, self.scaler, panel, series)
         ahead = None if panel.covariates is None else covariates_ahead(panel, steps, future)
         known = None if ahead is None or ahead.covariates is None else ahead.covariates.reshape(len(series), steps, -1)
@@ -314,9 +402,8 @@ class FittedModel:
             # in this order the quantiles stay in theirs, and the point is the combination's to the bit
             forecast = self.combination.forecast(point[..., 0], statistical)[..., None] + (forecast - point)
         if self.regression is not None and ahead is not None:
-            scale = self.regression.scaler.scale[series] if scale is None else scale
             forecast = forecast + self.regression.ahead(panel.data, ahead, series, scale)[..., None]
-        return self.bounds.clip(forecast, panel)
+        return forecast
 
     def _correction(self, seen: Seen, panel: Panel) -> Correction | None:
         """What the long-term memory adds to forecasts from the end of a panel's rows."""
@@ -378,7 +465,8 @@ class FittedModel:
         rows = recent_rows(panel, self.network)
         if self.regression is not None:
             rows = np.maximum(rows, self.regression.basis.period)
-        if self.long_term is not None:  # what came in the horizon before an origin is written then
+        if self.long_term is not None or self.calibration is not None:
+            # what came in the horizon before an origin is written then, or the truth of a forecast in flight
             rows = np.maximum(rows, self.network.config.horizon)
         return rows if self.combination is None else np.maximum(rows, MOST_ROWS)
 
@@ -403,17 +491,31 @@ class FittedModel:
             rows = self.regression.without(rows, series, self.panel)
         panel = self.panel.then(rows, series, missing)
         self.scaler.take(series).transform_panel(rows)  # which refuses what no forecast could begin from
-        long_term = self.long_term
+        long_term, calibration, due = self.long_term, self.calibration, None
+        if calibration is not None and self.combination is None:
+            due = calibration.due(*(x.data.ends[calibration.series] for x in (self.panel, panel)))
+        if long_term is None and due is None:
+            return replace(self, panel=panel.tail(self.kept_rows(panel)))
+        new = panel.data.lengths - self.panel.data.lengths
+        read = panel.tail(self.kept_rows(panel) + new)
+        core = Core.of(self.network, np.arange(panel.n_series))
+        data = self._data(self.scaler, read)
+        added = None
         if long_term is not None:
-            new = panel.data.lengths - self.panel.data.lengths
-            read = panel.tail(self.kept_rows(panel) + new)
-            everyone = np.arange(panel.n_series)
-            data = self._data(self.scaler, read)
-            reader = OriginReader(Core.of(self.network, everyone), long_term.memory, data)
+            if calibration is not None and due is not None:
+                added = AddedForecasts(long_term.memory, calibration.series, due.rows(data))
+            reader = OriginReader(core, long_term.memory, data)
             groups = read_parts(reader, data.lengths - new, data.lengths, fresh=False)
-            state = advance(long_term.memory, long_term.state, data, data.lengths, groups)
+            note = None if added is None else added.note
+            state = advance(long_term.memory, long_term.state, data, data.lengths, groups, note)
             long_term = replace(long_term, state=state)
-        return replace(self, panel=panel.tail(self.kept_rows(panel)), long_term=long_term)
+        if calibration is not None and due is not None:
+            ahead = None if added is None else added.values
+            issued = issued_forecasts(due, core, data, ahead)
+            known = self.scaler.take(due.series).transform(read.data.take(due.series))
+            calibration = calibration.then(known, issued, due.time_index)
+        kept = panel.tail(self.kept_rows(panel))
+        return replace(self, panel=kept, long_term=long_term, calibration=calibration)
 
     @isolated()
     @torch.no_grad()
@@ -546,7 +648,9 @@ class FittedModel:
             )
         steps = int((ahead + data.lengths).max())
         fitted = self.panel.take(series)
-        forecast = point_of(self._forecast(fitted, steps, series, read_future(panel, fitted, steps)))
+        rest, scale = fitted, self._rest(None, np.arange(self.panel.n_series))[1][series]
+        future = read_future(panel, fitted, steps)
+        forecast = point_of(self.bounds.clip(self._unbounded(rest, steps, series, future, None, scale), rest))
         step = data.row_in_series + np.repeat(ahead, data.lengths)
         scaler = self.scaler if self.regression is None else self.regression.scaler
         errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(scaler.scale[series], data.lengths)

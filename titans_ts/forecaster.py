@@ -30,6 +30,7 @@ from .devices import find_device
 from .fitted import FitOptions, FittedModel
 from .gates import gate_shares, without_missing
 from .insample import cutoffs_of, forecast_cutoffs
+from .intervals.levels import Asked
 from .model import ModelConfig, SimbaForecaster, point_of
 from .model.origins import season_of
 from .progress import Progress
@@ -410,7 +411,9 @@ class TitansForecaster(PanelForecaster):
         self.fitted_ = fitted
         return self
 
-    def predict(self, h: Any = None, df: Any = None, *, future: Any = None) -> Any:
+    def predict(
+        self, h: Any = None, df: Any = None, *, level: Any = None, quantiles: Any = None, future: Any = None
+    ) -> Any:
         """Forecast the `h` steps after the last one seen.
 
         Parameters
@@ -426,6 +429,12 @@ class TitansForecaster(PanelForecaster):
             of the rows fitted where those given reach it and beyond; of others it reads all rows given, with nothing
             held at first. An array has no times: its first row counts as the first step, as in `fit`, which matters to
             a model with a cycle.
+        level : float or list of float, optional
+            Intervals beside the point forecast, in percent, in (0, 100): 80 is the interval that 8 of 10 values are to
+            lie in, 1 of 10 below it and 1 above.
+        quantiles : float or list of float, optional
+            Quantiles beside the point forecast, in (0, 1); not with `level`, of which 80 is the quantiles .1 and .9.
+            The quantile .5 is the point forecast.
         future : DataFrame, optional
             The columns `future_cols` of the steps to forecast, beside ids and times as in the table that the forecast
             continues; `make_future_frame` makes these. Rows may come in any order, and more than are needed.
@@ -434,15 +443,59 @@ class TitansForecaster(PanelForecaster):
         -------
         DataFrame, Series or ndarray of the kind of the table it continues
             One row per step, or per series and step, in the units of the data; a long frame's column is "Titans", and
-            its series are in the order of their ids.
+            its series are in the order of their ids. With `level`, or `quantiles`, a long frame's further columns are
+            "Titans-lo-95", "Titans-lo-80", "Titans-hi-80", "Titans-hi-95", or "Titans-q0.1", ..., from the lowest
+            quantile to the highest. A wide frame has them after each of its own, "a-lo-80" and "a-hi-80" after "a"; for
+            a Series there is a frame of columns "Titans", "Titans-lo-80", ...; for an array a dict of arrays, by these
+            names.
 
         Raises
         ------
         NotFittedError
             If `fit` has not been called.
         TypeError, ValueError
-            If `h` is no positive integer, `df` does not fit the series fitted, or a row or value of `future` is
-            missing: lists the ids and times.
+            If `h` is no positive integer, `df` does not fit the series fitted, a row or value of `future` is missing
+            (lists the ids and times), `level` or `quantiles` is out of its range or both are given, or the model was
+            saved by a version that had no intervals.
+
+        Warns
+        -----
+        UserWarning
+            If no rows could be held out of the fit, so that intervals are by errors in the rows that it learned from.
+
+        Notes
+        -----
+        Intervals are conformal: by the errors of forecasts that the fitted model makes of the validation rows, from up
+        to 200 origins of each series, and of those that it has made since, as `update` brings the rows that they were
+        of, unless forecasts are combined with statistical ones (`combine`), which take too long. Newer errors count for
+        more. Rows that were filled in do not count.
+
+        A quantile of the errors of a series' own, at each step ahead, needs 9 of them for a level of 80, 39 for 95 and
+        199 for 99; of higher levels than there are errors for, the interval grows as that of all series does. A series
+        with fewer than 9 has the quantiles of all series' errors over their typical sizes, the mean of change and
+        deviation; where all together have fewer, as one short series, Student's t for the spread of those errors takes
+        their place. Series that were not fitted, and all but evenly spaced ones of more than 2,000 whose forecasts are
+        combined, or of tens of thousands, share in the same way. Past the horizon intervals widen from the widest one
+        within it, by the power of the step by which errors grow there, at least .1.
+
+        Errors are signed, so intervals are wider on the side where forecasts err more; point forecasts and `lower` and
+        `upper` are kept to.
+
+        Source: Vovk, Gammerman and Shafer (2005) and Lei et al. (2018), conformal prediction; Barber et al. (2023),
+        weights for errors that drift; Stankeviciute, Alaa and van der Schaar (2021), steps ahead of many series.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> hours = pd.date_range("2024-01-01", periods=500, freq="h")
+        >>> noise = np.random.default_rng(0).normal(size=500)
+        >>> df = pd.DataFrame({"load": 50 + 5 * np.sin(np.arange(500) * 2 * np.pi / 24) + noise}, index=hours)
+        >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, random_state=0).fit(df)
+        >>> model.predict(3, level=80).round(1)
+                             load  load-lo-80  load-hi-80
+        2024-01-21 20:00:00  45.4        43.3        46.4
+        2024-01-21 21:00:00  46.2        44.2        47.2
+        2024-01-21 22:00:00  47.1        44.4        48.1
         """
         check_is_fitted(self)
         if h is not None and not np.isscalar(h):
@@ -450,10 +503,13 @@ class TitansForecaster(PanelForecaster):
                 raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
             h, df = None, h
         steps = check_integer("h", h, 1, self.horizon_)
+        asked = Asked.of(level, quantiles)
         panel, series = (self.fitted_.panel, None) if df is None else self._context(df)
-        ahead = read_future(future, panel, steps)
-        forecast = self.fitted_.forecast(steps, None if df is None else panel, series, ahead)
-        return panel.write(point_of(forecast)[..., None])
+        known, rows = read_future(future, panel, steps), None if df is None else panel
+        if asked is None:
+            return panel.write(point_of(self.fitted_.forecast(steps, rows, series, known))[..., None])
+        found = self.fitted_.forecast_quantiles(steps, asked.quantiles, rows, series, known)
+        return panel.write(found, asked.columns)
 
     def make_future_frame(self, h: int | None = None, df: Any = None) -> Any:
         """The ids and times of the steps after the last one seen, to which the columns of `future_cols` are added.

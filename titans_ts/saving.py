@@ -35,6 +35,7 @@ from .bounds import Bounds
 from .combination import Combination
 from .devices import isolated, seeded
 from .fitted import FittedModel
+from .intervals.calibration import Calibration
 from .model import ModelConfig, SimbaForecaster
 from .model.long_term import LongTermConfig, LongTermMemory
 from .model.stream_state import StreamState
@@ -60,6 +61,7 @@ REMEDY = "Save the model again to another path, or bring the folder back from a 
 
 REGRESSION = "regression."  # begins those of the regression's arrays
 FUNCTION = "function"  # the key of a function's name, all that is kept of it
+CALIBRATION = "calibration."  # begins the names of the arrays that intervals are made from
 STATISTICAL = "statistical."  # begins those of the statistical model's arrays
 NETWORK = "network."  # begins the names of the network's tensors
 MEMORY, HELD = "long_term.", "held."  # those of the long-term memory's, and of what it holds of each series
@@ -179,6 +181,10 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
     if combination is not None:
         arrays["positive"] = combination.positive
         arrays |= {f"{STATISTICAL}{name}": array for name, array in combination.model.arrays().items()}
+    if fitted.calibration is not None:
+        scalars = fitted.calibration.scalars()
+        description["calibration"] = {name: pack(value, name) for name, value in scalars.items()}
+        arrays |= {f"{CALIBRATION}{name}": array for name, array in fitted.calibration.arrays().items()}
     tensors = {name: torch.tensor(array) for name, array in arrays.items()}
     parts = {NETWORK: fitted.network.state_dict()}
     if fitted.long_term is not None:
@@ -224,7 +230,22 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
         statistical = {n.removeprefix(STATISTICAL): array for n, array in arrays.items() if n.startswith(STATISTICAL)}
         model = StatisticalModel.of_arrays(unpack(found["periods"]), statistical)
         combination = Combination(model, np.array(found["weights"]), arrays["positive"])
-    return FittedModel(network.eval(), scaler, panel, history, bounds, choices, combination, long_term, regression)
+    calibration = None
+    if found := description.get("calibration"):
+        kept = {n.removeprefix(CALIBRATION): array for n, array in arrays.items() if n.startswith(CALIBRATION)}
+        calibration = Calibration.of_arrays(kept, unpack_all(found), config.horizon)
+    return FittedModel(
+        network.eval(),
+        scaler,
+        panel,
+        history,
+        bounds,
+        choices,
+        combination,
+        long_term,
+        regression,
+        calibration,
+    )
 
 
 def _long_term_config(found: dict[str, Any], config: ModelConfig) -> LongTermConfig:

@@ -176,12 +176,36 @@ def test_each_output_has_a_column_beside_the_times_of_one_series():
     assert (written["y"].tolist(), written["high"].tolist()) == ([1, 3], [2, 4])
 
 
-@pytest.mark.parametrize("table", [wide_table(), wide_table().reset_index(), wide_table()["a"], np.zeros((3, 2))])
-def test_a_layout_without_room_for_them_takes_one_output_alone(table):
-    panel = read_table(table)
-    with pytest.raises(ValueError, match=f"must have one name where the table is '{panel.layout.kind}', got 2"):
-        panel.write(np.zeros((panel.n_series, 3, 2)), columns=["low", "high"])
-    assert len(panel.write(np.zeros((panel.n_series, 3, 1)), columns=["low"])) == 3
+def test_outputs_follow_their_series_in_a_wide_table() -> None:
+    outputs, columns = np.arange(12.0).reshape(2, 2, 3), ["Titans", "Titans-lo-80", "Titans-hi-80"]
+    for table in (wide_table(), wide_table().reset_index()):
+        panel = read_table(table)
+        written = panel.write(outputs, columns)
+        names = ["a", "a-lo-80", "a-hi-80", "b", "b-lo-80", "b-hi-80"]
+        assert written.columns.tolist() == table.columns.tolist()[:-2] + names
+        assert written[names].to_numpy().tolist() == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
+        assert written.index.equals(panel.write(outputs[..., :1]).index)
+
+
+def test_outputs_of_a_series_are_a_frame_and_of_an_array_a_dict() -> None:
+    outputs, columns = np.arange(6.0).reshape(1, 2, 3), ["Titans", "Titans-lo-80", "Titans-hi-80"]
+    panel = read_table(wide_table()["a"])
+    written = panel.write(outputs, columns)
+    assert written.columns.tolist() == columns
+    assert written.to_numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert written.index.equals(panel.write(outputs[..., :1]).index)
+    found = read_table(np.zeros((3, 1))).write(outputs, columns)
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "Titans": [[0], [3]],
+        "Titans-lo-80": [[1], [4]],
+        "Titans-hi-80": [[2], [5]],
+    }
+
+
+def test_a_wide_table_whose_column_has_the_name_of_an_output_is_refused() -> None:
+    panel = read_table(wide_table().rename(columns={"b": "a-lo-80"}))
+    with pytest.raises(ValueError, match="the forecast's column 'a-lo-80' is there twice"):
+        panel.write(np.zeros((2, 3, 2)), columns=["Titans", "Titans-lo-80"])
 
 
 def test_what_is_written_shares_no_memory_with_the_forecast():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ LEAST_HORIZONS = 4  # of rows, from which on there is something to learn after t
 MOST_BYTES = 2**28  # held of all series together, beyond which the memory is not tried
 MARGIN = 0.003  # by which the memory must be better
 WINDOW, STREAM = "window", "stream"
+
+Note = Callable[[Reading, tuple[Tensor, ...]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,9 @@ class Stream:
                 residuals.append(tuple(torch.where(inside.unsqueeze(-1), r, torch.nan) for r in part.residuals))
         memory.initialise(origins, residuals)
 
-    def errors(self, memory: LongTermMemory, first: np.ndarray, last: np.ndarray) -> tuple[LongTerm, Tensor, Tensor]:
+    def errors(
+        self, memory: LongTermMemory, first: np.ndarray, last: np.ndarray, note: Note | None = None
+    ) -> tuple[LongTerm, Tensor, Tensor]:
         """Read all through a memory.
 
         Parameters
@@ -67,6 +72,8 @@ class Stream:
         memory : LongTermMemory
         first, last : ndarray of int, shape (n_series,)
             Errors are of the origins whose truth lies in these rows.
+        note : callable, optional
+            Is given each part and what the memory adds to its forecasts, as `advance` gives them.
 
         Returns
         -------
@@ -88,6 +95,8 @@ class Stream:
             index = torch.from_numpy(part.index).to(device)
             for total, entries in zip(totals, (before, before + change, torch.ones_like(before)), strict=True):
                 total.index_add_(0, index, torch.where(counted, entries, 0).double().sum(1))
+            if note is not None:
+                note(part, added)
 
         begun = memory.begin(data.n_series, torch.from_numpy(data.starts).to(device))
         state = advance(memory, begun, data, self.last, self.groups, keep)
@@ -110,6 +119,7 @@ def fit_long_term(
     validation: Windows | None,
     always: bool = False,
     config: LongTermConfig | None = None,
+    noted: Callable[[LongTermMemory], Note] | None = None,
 ) -> tuple[LongTerm | None, tuple[Choice, ...]]:
     """The memory over all rows beside a fitted core, if it lowers the error on validation rows.
 
@@ -126,6 +136,8 @@ def fit_long_term(
         Keep it whatever validation says.
     config : LongTermConfig, optional
         Another than `config_of` says.
+    noted : callable, optional
+        From the memory to what is given each part that it reads and what it adds to its forecasts.
 
     Returns
     -------
@@ -144,7 +156,9 @@ def fit_long_term(
     network.eval()
     stream = Stream.read(network, memory, data)
     stream.initialise(memory, fold.train)
-    long_term, frozen, read = stream.errors(memory, fold.train, fold.validation)
+    long_term, frozen, read = stream.errors(
+        memory, fold.train, fold.validation, None if noted is None else noted(memory)
+    )
     network.train(was_training)
     if validation is None:
         return long_term, ()

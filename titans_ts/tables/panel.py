@@ -173,20 +173,20 @@ class Panel:
         forecast : ndarray, shape (n_series, steps, outputs)
             Values of the steps right after the last row of each series; a point forecast has one output.
         columns : sequence of str, one for each output
-            Names of the outputs in a table with a time column and a target. A layout that has a column, or a value, for
-            each series and step takes a point forecast alone.
+            Names of the outputs. What follows "Titans" in a name is added to the names of a wide table's columns.
 
         Returns
         -------
-        DataFrame, Series or ndarray
+        DataFrame, Series, ndarray or dict
             Long: the id and time columns and `columns`; one series: the time column and `columns`; wide: the table's
-            own columns over the next times; a Series of the same name; an array of shape (steps, n_series). Of pandas,
-            polars or another kind as the table was, with times written as they were.
+            own columns over the next times, each with those of its outputs after it; a Series of the same name, or a
+            DataFrame of `columns` if they are several; an array of shape (steps, n_series), or a dict of one for each
+            of several `columns`. Of pandas, polars or another kind as the table was, with times written as they were.
 
         Raises
         ------
         ValueError
-            If `forecast` has another shape, or a name of `columns` is the id or time column's.
+            If `forecast` has another shape, or a column would have the name of another.
         """
         layout, n_outputs = self.layout, len(columns)
         forecast = np.array(forecast, dtype=np.float64)
@@ -199,8 +199,10 @@ class Panel:
             raise ValueError(f"`columns` must differ from the table's own, got {clash[0]!r}.")
         if layout.kind in ("long", "single"):
             return self._to_backend(self._by_row(forecast, columns))
+        if layout.kind == "array" and n_outputs > 1:
+            return {name: forecast[..., i].T.copy() for i, name in enumerate(columns)}
         if n_outputs > 1:
-            raise ValueError(f"`columns` must have one name where the table is {layout.kind!r}, got {n_outputs}.")
+            return self._to_backend(self._by_output(forecast, columns))
         point = forecast[:, :, 0]  # (n_series, steps)
         return point.T.copy() if layout.kind == "array" else self._to_backend(self._by_series(point))
 
@@ -318,6 +320,24 @@ class Panel:
         if layout.kind == "series":
             return pd.Series(point[0], index=index, name=layout.target_col)
         return pd.DataFrame(point.T, index=index, columns=self.ids)
+
+    def _by_output(self, forecast: np.ndarray, columns: Sequence[str]) -> pd.DataFrame:
+        """One row for each step, one column for each series and output."""
+        layout, (n_series, steps, n_outputs) = self.layout, forecast.shape
+        if layout.kind == "series":
+            names = list(columns)
+        else:
+            suffixes = [name.removeprefix(FORECAST) for name in columns]
+            names = [f"{name}{suffix}" if suffix else name for name in self.ids.tolist() for suffix in suffixes]
+            if clash := next((name for name in names if names.count(name) > 1 or name == layout.time_col), None):
+                raise ValueError(f"the forecast's column {clash!r} is there twice; rename the table's column.")
+        dtype = self.ids.dtype if pd.api.types.is_string_dtype(self.ids.dtype) else object
+        labels = pd.Index(names, dtype=dtype, name=self.ids.name, tupleize_cols=False)
+        wide = replace(self, ids=labels, layout=replace(layout, kind="wide"))
+        ends = replace(self.data, starts=self.data.starts[:1], lengths=self.data.lengths[:1])
+        wide = replace(wide, data=ends)
+        found: pd.DataFrame = wide._by_series(forecast.transpose(0, 2, 1).reshape(n_series * n_outputs, steps))
+        return found
 
     def _to_backend(self, table: pd.DataFrame | pd.Series) -> Any:
         if self.layout.backend == "pandas":

@@ -1,0 +1,1 @@
+"""Prediction intervals: what forecasts have erred by, and the quantiles that this gives those to come."""
