@@ -27,8 +27,8 @@ from .statistical.model import MOST_ROWS
 from .stream.fit import STREAM, WINDOW, config_of, fit_long_term
 from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 from .stream.surprise import surprises
-from .tables.covariates import covariates_ahead
-from .tables.future import read_future
+from .tables.covariates import covariates_ahead, mean_and_deviation
+from .tables.future import future_of_rows
 from .tables.panel import Panel
 from .tables.series_data import SeriesData
 from .training.choices import Choice
@@ -163,7 +163,7 @@ class FittedModel:
                 if options.chooses_path:
                     found = choose_path(config, scaled, data, fold, progress)
                 config = replace(found.config, covariates=columns)
-                data = on_device(scaled, device, covariates=bool(columns))
+                data = on_device(scaled, device, columns)
                 windows = network_windows(data, fold, config)
                 training = options.train_config(len(windows.train))
                 training = replace(training, random_state=ranks.broadcast(training.random_state))
@@ -336,7 +336,7 @@ class FittedModel:
 
     def _data(self, scaler: Scaler, panel: Panel) -> SeriesData[Tensor]:
         """A panel's rows as the network reads them."""
-        return on_device(scaler.transform_panel(panel), self.network.device, bool(self.network.config.covariates))
+        return on_device(scaler.transform_panel(panel), self.network.device, self.network.config.covariates)
 
     def _kept_rows(self, panel: Panel) -> np.ndarray:
         """Rows of each series that forecasts and updates read, (n_series,)."""
@@ -365,7 +365,7 @@ class FittedModel:
             Another one; this stays as it is.
         """
         if self.regression is not None:
-            rows = self.regression.without(rows, series, self.panel)
+            rows = self.regression.following(self.panel, rows, series, missing)
         panel = self.panel.then(rows, series, missing)
         self.scaler.take(series).transform_panel(rows)  # which refuses what no forecast could begin from
         long_term = self.long_term
@@ -511,7 +511,7 @@ class FittedModel:
             )
         steps = int((ahead + data.lengths).max())
         fitted = self.panel.take(series)
-        forecast = self._forecast(fitted, steps, series, read_future(panel, fitted, steps))[..., 0]
+        forecast = self._forecast(fitted, steps, series, future_of_rows(panel, fitted, steps))[..., 0]
         step = data.row_in_series + np.repeat(ahead, data.lengths)
         scaler = self.scaler if self.regression is None else self.regression.scaler
         errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(scaler.scale[series], data.lengths)
@@ -533,11 +533,10 @@ def read_columns(panel: Panel, fold: Fold) -> tuple[Column, ...]:
     if spec is None or data.covariates is None:
         return ()
     values = data.covariates[data.row_in_series < np.repeat(fold.train, data.lengths)]
-    mean, std = values.mean(0), values.std(0)
     return tuple(
-        Column(column.role, len(column.categories), 0.0, 1.0)
-        if column.categories is not None
-        else Column(column.role, 0, float(mean[i]), float(std[i]) or 1.0)
+        Column(column.role, 0, *mean_and_deviation(values[:, i]))
+        if column.categories is None
+        else Column(column.role, len(column.categories), 0.0, 1.0)
         for i, column in enumerate(spec.columns)
     )
 

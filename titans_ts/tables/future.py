@@ -22,9 +22,9 @@ def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
 
     Parameters
     ----------
-    table : DataFrame or Panel or None
+    table : DataFrame or None
         Rows with ids and times as the panel's table has them, and the columns of future covariates; more rows and
-        columns do no harm. A Panel has rows that were read with these covariates.
+        columns do no harm.
     panel : Panel
     steps : int
 
@@ -42,7 +42,7 @@ def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
     spec = panel.covariates
     names = [] if spec is None else spec.named(FUTURE)
     if not names or spec is None:
-        if table is not None and not isinstance(table, Panel):
+        if table is not None:
             raise ValueError("`future` must be None: the forecaster was fitted without `future_cols`.")
         return None
     if table is None:
@@ -51,10 +51,7 @@ def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
             "ids and times of a frame to fill."
         )
     columns = [column for column in spec.columns if column.name in names]
-    if isinstance(table, Panel):
-        values, series, step = _rows_of_panel(table, panel, names)
-    else:
-        values, series, step = _rows_of_table(table, panel, names)
+    values, series, step = _rows_of_table(table, panel, names)
     inside = (series >= 0) & (step >= 0) & (step < steps)
     values, series, step = values[:, inside], series[inside], step[inside]
     count = np.bincount(series * steps + step, minlength=panel.n_series * steps).reshape(panel.n_series, steps)
@@ -77,14 +74,34 @@ def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
     return found
 
 
-def _rows_of_panel(future: Panel, panel: Panel, names: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    data = future.data
-    if future.covariates is None or data.covariates is None:
-        raise ValueError(f"`future` must have the columns {names!r}, but was read without covariates.")
-    at = [i for i, column in enumerate(future.covariates.of_table) if column.role == FUTURE]
-    own = panel.ids.get_indexer(future.ids)[data.series_of_row]
-    step = data.row_in_series + np.repeat(data.starts, data.lengths) - panel.data.ends[own]
-    return data.covariates[:, at].T, own, step
+def future_of_rows(rows: Panel, panel: Panel, steps: int) -> np.ndarray | None:
+    """The future covariates of the steps after a panel's rows, as `read_future` returns them, from later rows.
+
+    Parameters
+    ----------
+    rows : Panel
+        The same series with the same covariates. After the last row of a series its covariates stay.
+    panel : Panel
+    steps : int
+
+    Raises
+    ------
+    ValueError
+        If rows do not begin where those of the panel end: names the series.
+    """
+    spec, data = panel.covariates, rows.data
+    at = [] if spec is None else [i for i, column in enumerate(spec.of_table) if column.role == FUTURE]
+    if not at or data.covariates is None:
+        return None
+    skipped = data.starts - panel.data.ends
+    if skipped.any():
+        i = int(np.flatnonzero(skipped)[0])
+        raise ValueError(
+            f"`df` must go on from the last row fitted where there are `future_cols`, but series {rows.id_of(i)!r} "
+            f"skips {skipped[i]} rows, whose {spec.named(FUTURE)!r} are not known; give them too."  # type: ignore[union-attr]
+        )
+    row = np.minimum(np.arange(steps), data.lengths[:, None] - 1) + data.offsets[:, None]
+    return data.covariates[row][..., at]
 
 
 def _rows_of_table(table: Any, panel: Panel, names: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
