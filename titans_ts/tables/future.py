@@ -10,7 +10,7 @@ import numpy as np
 from .calendar import show
 from .covariate_columns import FUTURE
 from .covariates import encode
-from .frequency import order_rows
+from .frequency import OrderedRows, order_rows
 from .panel import Panel
 from .read import read_rows_of
 
@@ -118,8 +118,26 @@ def _rows_of_table(table: Any, panel: Panel, names: list[Any]) -> tuple[np.ndarr
         time_index, values = np.tile(ordered.time_index, panel.n_series), np.tile(ordered.values, panel.n_series)
     else:
         numbers = np.zeros(1, dtype=np.int64) if shared else panel.ids.get_indexer(rows.ids)
+        _check_phases(ordered, numbers, panel)
         series, time_index, values = numbers[ordered.codes], ordered.time_index, ordered.values
     return values, series, time_index - panel.data.ends[series]
+
+
+def _check_phases(ordered: OrderedRows, numbers: np.ndarray, panel: Panel) -> None:
+    """Refuse rows of a series that lie between its steps, which a table alone takes for another phase."""
+    if ordered.calendar is panel.calendar:
+        return
+    codes, rows = np.unique(ordered.codes, return_index=True)
+    for series, row in zip(numbers[codes].tolist(), rows.tolist(), strict=True):
+        if series < 0:
+            continue
+        name, time_index = panel.id_of(series), int(ordered.time_index[row])
+        got, own = (calendar.of_series(name).label(time_index) for calendar in (ordered.calendar, panel.calendar))
+        if got != own:
+            raise ValueError(
+                f"`future` must have the freq {panel.calendar.freq!r} of the rows before, but series {name!r} has a "
+                f"row at {show(got)}, between its steps, of which {show(own)} is one. Give the rows at their times."
+            )
 
 
 def _listed(panel: Panel, where: np.ndarray) -> str:
