@@ -33,8 +33,8 @@ from .statistical.model import MOST_ROWS
 from .stream.fit import STREAM, WINDOW, Note, config_of, fit_long_term
 from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 from .stream.surprise import surprises
-from .tables.covariates import covariates_ahead
-from .tables.future import read_future
+from .tables.covariates import covariates_ahead, mean_and_deviation
+from .tables.future import future_of_rows
 from .tables.panel import Panel
 from .tables.series_data import SeriesData
 from .training.checkpoint import Checkpoint
@@ -188,7 +188,7 @@ class FittedModel:
                 if options.chooses_path and earlier is None:
                     found = choose_path(config, scaled, data, fold, progress)
                 config = replace(found.config, covariates=columns)
-                data = on_device(scaled, device, covariates=bool(columns))
+                data = on_device(scaled, device, columns)
                 windows = network_windows(data, fold, config)
                 training = options.train_config(len(windows.train))
                 training = replace(training, random_state=ranks.broadcast(training.random_state))
@@ -458,7 +458,7 @@ class FittedModel:
 
     def _data(self, scaler: Scaler, panel: Panel) -> SeriesData[Tensor]:
         """A panel's rows as the network reads them."""
-        return on_device(scaler.transform_panel(panel), self.network.device, bool(self.network.config.covariates))
+        return on_device(scaler.transform_panel(panel), self.network.device, self.network.config.covariates)
 
     def kept_rows(self, panel: Panel) -> np.ndarray:
         """Rows of each series that forecasts and updates read, (n_series,)."""
@@ -488,7 +488,7 @@ class FittedModel:
             Another one; this stays as it is.
         """
         if self.regression is not None:
-            rows = self.regression.without(rows, series, self.panel)
+            rows = self.regression.following(self.panel, rows, series, missing)
         panel = self.panel.then(rows, series, missing)
         self.scaler.take(series).transform_panel(rows)  # which refuses what no forecast could begin from
         long_term, calibration, due = self.long_term, self.calibration, None
@@ -649,7 +649,7 @@ class FittedModel:
         steps = int((ahead + data.lengths).max())
         fitted = self.panel.take(series)
         rest, scale = fitted, self._rest(None, np.arange(self.panel.n_series))[1][series]
-        future = read_future(panel, fitted, steps)
+        future = future_of_rows(panel, fitted, steps)
         forecast = point_of(self.bounds.clip(self._unbounded(rest, steps, series, future, None, scale), rest))
         step = data.row_in_series + np.repeat(ahead, data.lengths)
         scaler = self.scaler if self.regression is None else self.regression.scaler
@@ -672,11 +672,10 @@ def read_columns(panel: Panel, fold: Fold) -> tuple[Column, ...]:
     if spec is None or data.covariates is None:
         return ()
     values = data.covariates[data.row_in_series < np.repeat(fold.train, data.lengths)]
-    mean, std = values.mean(0), values.std(0)
     return tuple(
-        Column(column.role, len(column.categories), 0.0, 1.0)
-        if column.categories is not None
-        else Column(column.role, 0, float(mean[i]), float(std[i]) or 1.0)
+        Column(column.role, 0, *mean_and_deviation(values[:, i]))
+        if column.categories is None
+        else Column(column.role, len(column.categories), 0.0, 1.0)
         for i, column in enumerate(spec.columns)
     )
 

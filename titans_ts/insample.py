@@ -102,7 +102,7 @@ def _added(
     if fitted.regression is not None:
         panel = fitted.regression.without(panel, numbers)
     core_seen = Seen.of(network, fitted.scaler, panel, numbers)
-    data = on_device(core_seen.scaler.transform_panel(panel), network.device, bool(network.config.covariates))
+    data = on_device(core_seen.scaler.transform_panel(panel), network.device, network.config.covariates)
     added = torch.zeros(len(seen), network.config.horizon, device=network.device)
     wanted = np.full(len(panel.data.values) + panel.n_series, -1)  # by series and rows before an origin
     begin = panel.data.offsets + np.arange(panel.n_series)

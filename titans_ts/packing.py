@@ -31,7 +31,7 @@ def pack_fields(instance: Any, but: str | None = None) -> dict[str, Any]:
 
 
 def pack(value: Any, what: str) -> Any:
-    """`value` as JSON: a list is a tuple, and a dict has one key, which says what else its value is."""
+    """`value` as JSON: its lists are tuples, and a dict has one key, which says what else its value is."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (bool, np.bool_)):
@@ -115,6 +115,7 @@ def unpack(value: Any) -> Any:
     [(kind, content)] = value.items()
     readers: dict[str, Callable[[Any], Any]] = {
         "float": float,
+        "list": lambda packed: [unpack(part) for part in packed],
         "dtype": pandas_dtype,
         "label": lambda packed: unpack(packed)[0],
         "index": _unpack_index,

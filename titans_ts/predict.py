@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .devices import isolated
 from .model import Batch, ModelConfig, SimbaForecaster, point_of
+from .model.covariates import standardised
 from .model.layers import Cycle
 from .stream.reading import Core
 from .tables.clock import LocalClock
@@ -138,7 +139,7 @@ def _forecast(
     network, series = seen.core.network, seen.core.series
     config = network.config
     n_blocks = math.ceil(steps / config.horizon)
-    data = on_device(seen.scaler.transform_panel(panel), network.device, covariates=bool(config.covariates))
+    data = on_device(seen.scaler.transform_panel(panel), network.device, config.covariates)
     cross_series = None
     if network.cross_series is not None:
         cross_series = CrossSeriesFeatures(
@@ -185,7 +186,7 @@ def _ahead(covariates: np.ndarray | None, first: int, config: ModelConfig, n_ser
     """The covariates of a horizon from step `first` on, (n_series, horizon, columns) float32; NaN where not known."""
     if covariates is None:
         return np.full((n_series, config.horizon, len(config.covariates)), np.nan, dtype=np.float32)
-    return covariates[:, first : first + config.horizon].astype(np.float32)
+    return standardised(covariates[:, first : first + config.horizon], config.covariates)
 
 
 def _with_covariates(batch: Batch, ahead: Tensor) -> Batch:

@@ -398,8 +398,8 @@ def _parameter(name: str, value: Any) -> Any:
     if name == "freq" and not (value is None or isinstance(value, (str, int, np.integer))):
         offset = to_offset(value)
         value = offset if type(offset) in UNNAMED_OFFSETS else offset.freqstr
-    if isinstance(value, list):  # of names
-        value = tuple(value)
+    if isinstance(value, list):  # of names of columns
+        return {"list": [pack(part, name) for part in value]}
     if name == "device" and value is not None:
         value = str(value)
     if isinstance(value, os.PathLike):

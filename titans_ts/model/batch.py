@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     clock_shift : Tensor of int (samples, lookback + horizon), optional
         Steps by which local clocks, which seasons follow, are ahead of the time index; None where there are none.
     covariates : Tensor (samples, lookback, columns), optional
-        The covariates of the past, numbers as they are and categories by number, for a network that reads them.
+        The covariates of the past, standardised numbers and categories by number, for a network that reads them.
     weight : Tensor (samples,), optional
         How much each window counts in what is learned from it; None where all count alike.
     """

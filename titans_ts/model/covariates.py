@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
@@ -29,11 +30,18 @@ class Column(NamedTuple):
     std: float
 
 
-class CovariateInputs(nn.Module):
-    """Columns as numbers of like size: distances from the mean over the deviation, and dummies of categories."""
+def standardised(covariates: np.ndarray, columns: tuple[Column, ...]) -> np.ndarray:
+    """Numbers as distances from their mean over their deviation, in float32: (..., columns) -> the same.
 
-    mean: Tensor
-    std: Tensor
+    In float64 until then: of large numbers that vary little float32 would leave nothing.
+    """
+    mean, std = (np.array([getattr(column, name) for column in columns]) for name in ("mean", "std"))
+    found: np.ndarray = ((covariates - mean) / std).astype(np.float32)
+    return found
+
+
+class CovariateInputs(nn.Module):
+    """Standardised columns as numbers of like size, with dummies of categories."""
 
     def __init__(self, columns: tuple[Column, ...]) -> None:
         super().__init__()
@@ -41,16 +49,13 @@ class CovariateInputs(nn.Module):
         self.size = sum(max(column.categories, 1) for column in columns)
         past = [column.role == PAST for column in columns for _ in range(max(column.categories, 1))]
         self.past = [i for i, is_past in enumerate(past) if is_past]
-        self.register_buffer("mean", torch.tensor([column.mean for column in columns]), persistent=False)
-        self.register_buffer("std", torch.tensor([column.std for column in columns]), persistent=False)
 
     def forward(self, covariates: Tensor) -> Tensor:
         """(samples, lookback, columns) -> (samples, lookback, size)"""
-        numbers = (covariates - self.mean) / self.std
         parts = [
-            one_hot(covariates[..., i].long(), column.categories).to(numbers.dtype)
+            one_hot(covariates[..., i].long(), column.categories).to(covariates.dtype)
             if column.categories
-            else numbers[..., i : i + 1]
+            else covariates[..., i : i + 1]
             for i, column in enumerate(self.columns)
         ]
         return torch.cat(parts, dim=-1)

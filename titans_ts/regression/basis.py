@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from titans_ts.tables.covariate_columns import FUTURE, STATIC, CovariateColumn
+from titans_ts.tables.covariates import mean_and_deviation
 from titans_ts.tables.series_data import SeriesData
 
 KNOTS = 0.2, 0.4, 0.6, 0.8  # quantiles of a number at which its effect may bend
@@ -63,7 +64,7 @@ class Basis:
                 sizes.append(len(column.categories))
                 continue
             values = some[:, i]
-            mean[i], std[i] = values.mean(), values.std() or 1.0
+            mean[i], std[i] = mean_and_deviation(values)
             if len(np.unique(values)) > 2:
                 found = np.unique((np.quantile(values, KNOTS) - mean[i]) / std[i])
                 knots[i, : len(found)] = found
@@ -121,9 +122,26 @@ def _waves(phase: np.ndarray, period: int, harmonics: int) -> np.ndarray:
 
 
 def trailing_mean(values: np.ndarray, data: SeriesData[Any], rows: int) -> np.ndarray:
-    """The mean of the last `rows` values of each series up to each row, of fewer at its beginning: (rows,)."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    end = np.arange(1, len(values) + 1)
-    begin = np.maximum(end - rows, np.repeat(data.offsets, data.lengths))
-    mean: np.ndarray = (total[end] - total[begin]) / (end - begin)
-    return mean
+    """The mean of the last `rows` values of each series up to each row, of fewer at its beginning: (rows,).
+
+    Sums are taken over spans that double, within them alone: no other row has a say, not even by rounding.
+    """
+    row = data.row_in_series
+    total, covered, span, sums = np.zeros(len(values)), 0, 1, values.astype(np.float64)
+    while True:
+        if rows & span:  # of the rows before those that are counted already
+            total += _before(sums, row, covered)
+            covered += span
+        span *= 2
+        if span > rows:
+            mean: np.ndarray = total / np.minimum(row + 1, rows)
+            return mean
+        sums = sums + _before(sums, row, span // 2)
+
+
+def _before(values: np.ndarray, row: np.ndarray, steps: int) -> np.ndarray:
+    """The value so many rows before in the same series, 0 before its first."""
+    shifted = np.zeros_like(values)
+    shifted[steps:] = values[: len(values) - steps]
+    shifted[row < steps] = 0.0
+    return shifted

@@ -115,6 +115,21 @@ class DynamicRegression:
         both, new = self._after(before, data)
         return replace(panel, data=data.with_values(data.values - self.effect(both, series, scale)[new]))
 
+    def following(self, fitted: Panel, rows: Panel, series: np.ndarray, missing: str) -> Panel:
+        """Rows that go on from those of `fitted`, minus the effects; steps between are filled before, as `then` does.
+
+        Errors as `Panel.then` lists them.
+        """
+        before, everyone = fitted.take(series).tail(max(self.basis.period, 1)), np.arange(rows.n_series)
+        if (rows.data.starts != before.data.ends).any():  # the fill is between values, not what effects leave of them
+            data = before.data
+            before = replace(
+                before, data=data.with_values(data.values + self.effect(data, series, self.scale(data, series)))
+            )
+            whole = before.then(rows, everyone, missing)
+            rows = whole.tail(whole.data.lengths - before.data.lengths)
+        return self.without(rows, series, fitted)
+
     def scale(self, data: SeriesData[np.ndarray], series: np.ndarray) -> np.ndarray:
         """The scale of each series' effects, (n_series,); of one that was not fitted that of its rows."""
         scale, unseen = self.scaler.scale[series], np.flatnonzero(series < 0)

@@ -38,14 +38,15 @@ from titans_ts.training.losses import AnyLoss, check_loss
 from .sampler import SeededSampler
 from .storage import REASON, begun, filters_kept, give_up_lost, open_storage
 from .terms import agree, study_terms
-from .trial import PARAMETERS, Objective, Space, Surplus, is_within
+from .trial import COVARIATES, PARAMETERS, Objective, Space, Surplus, is_within
 
 Callback = Callable[[Study, FrozenTrial], None]
 
 STUDY = "titans_ts"
 REASONS = 5  # listed where no trial completed
 
-NOT_SEARCHED = ("combine", "context", "warm_start", "checkpoint_dir")  # which every trial leaves out
+# What every trial leaves out, and what changes the series that the network forecasts.
+NOT_SEARCHED = ("combine", "context", "warm_start", "checkpoint_dir", *COVARIATES)
 
 
 def default_space() -> dict[str, BaseDistribution]:

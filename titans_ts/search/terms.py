@@ -63,7 +63,10 @@ def fingerprint(panel: Panel) -> str:
     values = np.where(observed, data.values, 0.0) + 0.0  # -0.0 is 0.0
     for i in range(panel.n_series):
         rows, head = data.rows_of(i), f"{panel.id_of(i)!r} {data.starts[i]}"
-        series.append(_digest(head.encode(), values[rows].astype("<f8").tobytes(), observed[rows].tobytes()))
+        parts = [head.encode(), values[rows].astype("<f8").tobytes(), observed[rows].tobytes()]
+        if panel.covariates is not None and data.covariates is not None:
+            parts += [repr(panel.covariates.columns).encode(), (data.covariates[rows] + 0.0).astype("<f8").tobytes()]
+        series.append(_digest(*parts))
     freq, first, last = panel.calendar.freq, int(data.starts.min()), int(data.ends.max()) - 1
     times = " to ".join(str(panel.calendar.label(time_index)) for time_index in (first, last))
     found = _digest(f"{freq} {times}".encode(), *sorted(series)).hex()[:HASH]

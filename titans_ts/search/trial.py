@@ -18,6 +18,7 @@ from titans_ts.arguments import check_flag, check_integer
 from titans_ts.defaults import defaults_for, shorten
 from titans_ts.forecaster import TitansForecaster
 from titans_ts.stream.fit import WINDOW
+from titans_ts.tables.covariate_columns import CovariateNames
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 from titans_ts.training.history import Evaluation
@@ -28,6 +29,7 @@ from .storage import REASON, counts, seen, sign
 
 Space = Mapping[str, BaseDistribution] | Callable[[Trial], dict[str, Any]]
 
+COVARIATES = ("static_cols", "past_cols", "future_cols", "calendar")
 PARAMETERS, SURPLUS = "parameters", "surplus"  # user attributes of a trial
 EPOCHS = 10_000  # reports of one scoring window lie so far from those of the next
 
@@ -116,6 +118,10 @@ class Objective:
             parameters = self.space(trial)
             if not isinstance(parameters, dict):
                 raise TypeError(f"`space` must return a dict of parameters, got {parameters!r}.")
+            if named := [name for name in COVARIATES if name in parameters]:
+                raise ValueError(
+                    f"`space` must not name {named[0]!r}, which changes what is scored; set it of `estimator`."
+                )
         else:
             parameters = {name: _suggested(trial, name, where) for name, where in self.space.items()}
         trial.set_user_attr(PARAMETERS, parameters)
@@ -125,7 +131,10 @@ class Objective:
 def read(forecaster: TitansForecaster, df: Any, missing: str | None = None) -> Panel:
     """The table as the forecaster's `fit` would read it, but for `missing` where that is given."""
     columns = {name: getattr(forecaster, name) for name in ("id_col", "time_col", "target_col")}
-    return read_table(df, freq=forecaster.freq, missing=missing or forecaster.missing, **columns)
+    static, past, future, calendar = (getattr(forecaster, name) for name in COVARIATES)
+    covariates = CovariateNames.of(static, past, future, calendar, [*columns.values()])
+    missing = missing or forecaster.missing
+    return read_table(df, freq=forecaster.freq, missing=missing, covariates=covariates, **columns)
 
 
 def is_within(space: Space, trial: FrozenTrial) -> bool:

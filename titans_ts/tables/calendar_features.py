@@ -66,7 +66,7 @@ def calendar_features(
         if isinstance(labels, pd.PeriodIndex):
             labels = labels.to_timestamp()
         if not isinstance(labels, pd.DatetimeIndex):
-            raise TypeError(f"`calendar` needs dates, but times are such as {labels[0]!r}; leave it out.")
+            raise TypeError(f"`calendar` needs dates, but times are numbers such as {labels[0]}; leave it out.")
         for column, name in enumerate(names):
             found[rows, column] = _feature(name, labels)[time_index[rows] - low]
     return found
@@ -80,7 +80,7 @@ def _feature(name: str, labels: pd.DatetimeIndex) -> np.ndarray:
     if name == "week":
         values = labels.isocalendar().week.to_numpy(np.float64)
     else:
-        values = np.asarray(getattr(labels, name), dtype=np.float64)
+        values = np.asarray(getattr(labels, "day_of_week" if name == "weekday" else name), dtype=np.float64)
     return values - CATEGORIES[name][0]
 
 

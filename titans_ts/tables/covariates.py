@@ -71,7 +71,7 @@ def _categories(column: pd.Series) -> tuple[Any, ...] | None:
         raise TypeError(
             f"column {column.name!r} must hold numbers or categories, got dtype {dtype}; convert it, or leave it out."
         )
-    values = column.dropna().unique().tolist()
+    values = [v.item() if isinstance(v, np.generic) else v for v in column.dropna().unique().tolist()]
     if not all(isinstance(value, (str, bool, int, float)) for value in values):
         odd = next(value for value in values if not isinstance(value, (str, bool, int, float)))
         raise TypeError(f"column {column.name!r} must hold text or numbers, got {odd!r}; use `.astype(str)`.")
@@ -87,7 +87,7 @@ def _numbers(values: pd.Series, column: CovariateColumn) -> np.ndarray:
     """A column's numbers, or those of its categories, (rows,) float64."""
     if column.categories is None:
         dtype = values.dtype
-        if not (types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)):
+        if types.is_complex_dtype(dtype) or not (types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)):
             raise TypeError(f"column {column.name!r} must hold numbers as in the data fitted, got dtype {dtype}.")
         numbers = values.to_numpy(np.float64, na_value=np.nan)
         if np.isinf(numbers).any():
@@ -210,6 +210,14 @@ def _constant(panel: Panel, column: CovariateColumn, values: np.ndarray) -> np.n
             "changes, name it in `past_cols` or `future_cols`."
         )
     return np.repeat(low, data.lengths)
+
+
+def mean_and_deviation(values: np.ndarray) -> tuple[float, float]:
+    """Those of a column of numbers, (rows,); a deviation of 1 where it does not vary."""
+    low, high = values.min(), values.max()
+    if low == high:  # whose mean may be off by rounding
+        return float(low), 1.0
+    return float(values.mean()), float(values.std()) or 1.0
 
 
 def covariates_ahead(panel: Panel, steps: int, values: np.ndarray | None) -> SeriesData[np.ndarray]:

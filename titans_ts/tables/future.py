@@ -10,7 +10,7 @@ import numpy as np
 from .calendar import show
 from .covariate_columns import FUTURE
 from .covariates import encode
-from .frequency import order_rows
+from .frequency import OrderedRows, order_rows
 from .panel import Panel
 from .read import read_rows_of
 
@@ -24,7 +24,7 @@ def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
     ----------
     table : DataFrame or Panel or None
         Rows with ids and times as the panel's table has them, and the columns of future covariates; more rows and
-        columns do no harm. A Panel has rows that were read with these covariates.
+        columns do no harm. A Panel is of rows that were read before, as `future_of_rows` takes them.
     panel : Panel
     steps : int
 
@@ -50,11 +50,10 @@ def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
             f"`future` must give {names!r} for the {steps} steps to forecast; `make_future_frame({steps})` makes the "
             "ids and times of a frame to fill."
         )
-    columns = [column for column in spec.columns if column.name in names]
     if isinstance(table, Panel):
-        values, series, step = _rows_of_panel(table, panel, names)
-    else:
-        values, series, step = _rows_of_table(table, panel, names)
+        return future_of_rows(table, panel, steps)
+    columns = [column for column in spec.columns if column.name in names]
+    values, series, step = _rows_of_table(table, panel, names)
     inside = (series >= 0) & (step >= 0) & (step < steps)
     values, series, step = values[:, inside], series[inside], step[inside]
     count = np.bincount(series * steps + step, minlength=panel.n_series * steps).reshape(panel.n_series, steps)
@@ -86,14 +85,34 @@ def future_values(panel: Panel) -> np.ndarray | None:
     return found
 
 
-def _rows_of_panel(future: Panel, panel: Panel, names: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    data = future.data
-    if future.covariates is None or data.covariates is None:
-        raise ValueError(f"`future` must have the columns {names!r}, but was read without covariates.")
-    at = [i for i, column in enumerate(future.covariates.of_table) if column.role == FUTURE]
-    own = panel.ids.get_indexer(future.ids)[data.series_of_row]
-    step = data.row_in_series + np.repeat(data.starts, data.lengths) - panel.data.ends[own]
-    return data.covariates[:, at].T, own, step
+def future_of_rows(rows: Panel, panel: Panel, steps: int) -> np.ndarray | None:
+    """The future covariates of the steps after a panel's rows, as `read_future` returns them, from later rows.
+
+    Parameters
+    ----------
+    rows : Panel
+        The same series with the same covariates. After the last row of a series its covariates stay.
+    panel : Panel
+    steps : int
+
+    Raises
+    ------
+    ValueError
+        If rows do not begin where those of the panel end: names the series.
+    """
+    spec, data = panel.covariates, rows.data
+    at = [] if spec is None else [i for i, column in enumerate(spec.of_table) if column.role == FUTURE]
+    if not at or data.covariates is None:
+        return None
+    skipped = data.starts - panel.data.ends
+    if skipped.any():
+        i = int(np.flatnonzero(skipped)[0])
+        raise ValueError(
+            f"`df` must go on from the last row fitted where there are `future_cols`, but series {rows.id_of(i)!r} "
+            f"skips {skipped[i]} rows, whose {spec.named(FUTURE)!r} are not known; give them too."  # type: ignore[union-attr]
+        )
+    row = np.minimum(np.arange(steps), data.lengths[:, None] - 1) + data.offsets[:, None]
+    return data.covariates[row][..., at]
 
 
 def _rows_of_table(table: Any, panel: Panel, names: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -110,8 +129,26 @@ def _rows_of_table(table: Any, panel: Panel, names: list[Any]) -> tuple[np.ndarr
         time_index, values = np.tile(ordered.time_index, panel.n_series), np.tile(ordered.values, panel.n_series)
     else:
         numbers = np.zeros(1, dtype=np.int64) if shared else panel.ids.get_indexer(rows.ids)
+        _check_phases(ordered, numbers, panel)
         series, time_index, values = numbers[ordered.codes], ordered.time_index, ordered.values
     return values, series, time_index - panel.data.ends[series]
+
+
+def _check_phases(ordered: OrderedRows, numbers: np.ndarray, panel: Panel) -> None:
+    """Refuse rows of a series that lie between its steps, which a table alone takes for another phase."""
+    if ordered.calendar is panel.calendar:
+        return
+    codes, rows = np.unique(ordered.codes, return_index=True)
+    for series, row in zip(numbers[codes].tolist(), rows.tolist(), strict=True):
+        if series < 0:
+            continue
+        name, time_index = panel.id_of(series), int(ordered.time_index[row])
+        got, own = (calendar.of_series(name).label(time_index) for calendar in (ordered.calendar, panel.calendar))
+        if got != own:
+            raise ValueError(
+                f"`future` must have the freq {panel.calendar.freq!r} of the rows before, but series {name!r} has a "
+                f"row at {show(got)}, between its steps, of which {show(own)} is one. Give the rows at their times."
+            )
 
 
 def _listed(panel: Panel, where: np.ndarray) -> str:

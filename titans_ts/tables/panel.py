@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .calendar import Calendar, show
+from .calendar_features import calendar_features
 from .covariate_columns import Covariates
 from .dates import write_dates
 from .layouts import FORECAST, Layout
@@ -150,16 +151,22 @@ class Panel:
             later.values[later.offsets],
         )
         ends = self.data.ends[series]
-        covariates = None
-        if later.covariates is not None:  # of the row after
-            covariates = later.covariates[np.repeat(later.offsets, skipped)]
-        filled = SeriesData(
-            np.repeat(before, skipped), skipped, ends, np.zeros(skipped.sum(), dtype=bool), covariates=covariates
-        )
-        if missing == "ffill":
+        filled = SeriesData(np.repeat(before, skipped), skipped, ends, np.zeros(skipped.sum(), dtype=bool))
+        share = np.zeros(len(filled.values))
+        if missing == "interpolate":
+            share = (filled.row_in_series + 1) / np.repeat(skipped + 1, skipped)
+        filled = filled.with_values((1 - share) * filled.values + share * np.repeat(after, skipped))
+        if self.covariates is None or self.data.covariates is None or later.covariates is None:
             return filled
-        share = (filled.row_in_series + 1) / np.repeat(skipped + 1, skipped)
-        return filled.with_values((1 - share) * filled.values + share * np.repeat(after, skipped))
+        covariates = np.repeat(self.data.covariates[(self.data.offsets + self.data.lengths - 1)[series]], skipped, 0)
+        after = np.repeat(later.covariates[later.offsets], skipped, 0)
+        spec = self.covariates
+        numbers = [i for i, column in enumerate(spec.columns) if column.categories is None]
+        covariates[:, numbers] += share[:, None] * (after - covariates)[:, numbers]
+        time_index = filled.row_in_series + np.repeat(filled.starts, skipped)
+        features = calendar_features(spec.calendar, self.calendar, self.ids[series], filled.series_of_row, time_index)
+        covariates[:, len(spec.of_table) :] = features
+        return replace(filled, covariates=covariates)
 
     def head(self, rows: np.ndarray) -> Panel:
         """The first `rows` rows of each series; as `SeriesData.head`."""

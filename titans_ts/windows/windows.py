@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from titans_ts.model.batch import Batch
+from titans_ts.model.covariates import Column, standardised
 from titans_ts.tables.clock import LocalClock
 from titans_ts.tables.series_data import SeriesData
 
@@ -103,7 +104,7 @@ class Windows:
         if data.covariates is not None:  # those of padding are the first row's
             rows = np.arange(len(self._flat)) - np.repeat(row_zero, lengths + padding)
             rows = np.maximum(rows, 0) + np.repeat(data.offsets, lengths + padding)
-            self._covariates = torch.from_numpy(data.covariates[rows].astype(np.float32)).to(device)
+            self._covariates = torch.from_numpy(data.covariates[rows]).to(device)
         self._ends = torch.from_numpy(np.cumsum(count)).to(device)
         self._count = torch.from_numpy(count).to(device)
         self._position = torch.from_numpy(row_zero + first - lookback).to(device)  # of each series' first window
@@ -264,12 +265,17 @@ def _over_mean(weight: np.ndarray, count: np.ndarray, half_life: float | None) -
     return found
 
 
-def on_device(data: SeriesData[np.ndarray], device: torch.device, covariates: bool = False) -> SeriesData[Tensor]:
+def on_device(
+    data: SeriesData[np.ndarray], device: torch.device, columns: tuple[Column, ...] = ()
+) -> SeriesData[Tensor]:
     """Scaled series in float32 on a device, as `Windows` and `CrossSeriesFeatures` share them.
 
-    Without `covariates` what is known beside the values is left out.
+    Covariates are standardised as their `columns` say; without columns they are left out.
     """
-    data = data if covariates else replace(data, covariates=None)
+    covariates = None
+    if columns and data.covariates is not None:
+        covariates = standardised(data.covariates, columns)
+    data = replace(data, covariates=covariates)
     return data.with_values(torch.from_numpy(data.values.astype(np.float32)).to(device))
 
 
