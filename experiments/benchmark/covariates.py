@@ -11,8 +11,9 @@ rows of these, and forecast the next hours from the end of each test day, having
 `TitansForecaster` with no more than horizon, lookback, columns and the validation rows set; the others need
 `pip install -c constraints.txt -e '.[bench]'`, and their rows are left out where they are absent.
 
-Errors are in per cent of each series' mean before test, over all hours whose target is known. A row that the CSV holds
-is not measured again; with `--again` it is, and the last row counts.
+Errors are in per cent of each series' mean before test, over all hours whose target is known. Seconds are those of
+the processor, which on one thread (`OMP_NUM_THREADS=1`) do not depend on what else the machine does. A row that the
+CSV holds is not measured again; with `--again` it is, and the last row counts.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmark.covariates_data import DAY, ID, LOOKBACK, STEP, TARGET, TIME, Problem
+from benchmark.covariates_data import DAY, ID, LOOKBACK, TARGET, TIME, Problem
 from titans_ts import TitansForecaster
 
 # what each row is given of covariates and of the calendar
@@ -20,7 +20,7 @@ GIVEN = {
 
 
 class Outcome(NamedTuple):
-    """Forecasts (series, origins, horizon) of a model, the seconds of its fit and of all its forecasts, its choices."""
+    """Forecasts (series, origins, horizon), seconds of the processor for the fit and for them, and what was chosen."""
 
     forecast: np.ndarray
     fit_seconds: float
@@ -44,9 +44,9 @@ def forecast(problem: Problem, row: str) -> Outcome:
         device="cpu",
         verbose=0,
     )
-    begun = time.perf_counter()
+    begun = time.process_time()
     model.fit(problem.before[columns])
-    fitted = time.perf_counter()
+    fitted = time.process_time()
     found = []
     for origin in problem.origins:
         ahead = problem.rows(origin, problem.horizon)[columns] if future_cols else None
@@ -54,7 +54,7 @@ def forecast(problem: Problem, row: str) -> Outcome:
         found.append(np.stack([of_ids.get_group(name).to_numpy() for name in problem.ids]))
         if origin < problem.origins[-1]:
             model.update(problem.rows(origin, DAY)[columns])
-    seconds = time.perf_counter() - fitted
+    seconds = time.process_time() - fitted
     choices = model.summary()
     chosen = choices[choices["chosen"]]
     text = "; ".join(" ".join(str(x) for x in row[1:3]) for row in chosen.itertuples())
