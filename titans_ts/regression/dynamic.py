@@ -145,7 +145,7 @@ class DynamicRegression:
 
     def _after(self, before: SeriesData[Any], rows: SeriesData[Any]) -> tuple[SeriesData[Any], np.ndarray]:
         """Rows after those before them that their features read, and which are the new ones."""
-        before = before.tail(max(self.basis.period, 1))
+        before = before.tail(self.basis.reach)
         both = before.then(rows)
         return replace(both, starts=rows.starts - before.lengths), both.row_in_series >= np.repeat(
             before.lengths, both.lengths
