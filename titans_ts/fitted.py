@@ -464,7 +464,7 @@ class FittedModel:
         """Rows of each series that forecasts and updates read, (n_series,)."""
         rows = recent_rows(panel, self.network)
         if self.regression is not None:
-            rows = np.maximum(rows, self.regression.basis.period)
+            rows = np.maximum(rows, self.regression.basis.reach)
         if self.long_term is not None or self.calibration is not None:
             # what came in the horizon before an origin is written then, or the truth of a forecast in flight
             rows = np.maximum(rows, self.network.config.horizon)

@@ -7,6 +7,7 @@ spans, as HAR (Corsi, 2009) does; PatchTST (Nie et al., 2023) for the patches.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -47,17 +48,15 @@ class CovariateInputs(nn.Module):
         super().__init__()
         self.columns = columns
         self.size = sum(max(column.categories, 1) for column in columns)
-        past = [column.role == PAST for column in columns for _ in range(max(column.categories, 1))]
-        self.past = [i for i, is_past in enumerate(past) if is_past]
+        self.past = [i for i, column in enumerate(columns) if column.role == PAST]
+        self.past_size = sum(max(columns[i].categories, 1) for i in self.past)
 
-    def forward(self, covariates: Tensor) -> Tensor:
-        """(samples, lookback, columns) -> (samples, lookback, size)"""
-        parts = [
-            one_hot(covariates[..., i].long(), column.categories).to(covariates.dtype)
-            if column.categories
-            else covariates[..., i : i + 1]
-            for i, column in enumerate(self.columns)
-        ]
+    def forward(self, covariates: Tensor, which: Iterable[int] | None = None) -> Tensor:
+        """(samples, lookback, columns) -> (samples, lookback, size), of all columns or of those of `which` alone."""
+        parts = []
+        for i in range(len(self.columns)) if which is None else which:
+            values, categories = covariates[..., i], self.columns[i].categories
+            parts.append(one_hot(values.long(), categories).to(values.dtype) if categories else values.unsqueeze(-1))
         return torch.cat(parts, dim=-1)
 
 

@@ -38,7 +38,7 @@ class NormalisedBatch(NamedTuple):
     ahead: Tensor | float  # (samples, horizon) what is added back: the seasonal profile, what other series say
     series: Tensor  # (samples,)
     padding_mask: Tensor | None  # (samples, lookback)
-    covariates: Tensor | None = None  # (samples, lookback, size)
+    covariates: Tensor | None = None  # (samples, lookback, columns)
 
     @property
     def window_mean(self) -> Tensor:
@@ -82,7 +82,7 @@ class SimbaForecaster(nn.Module):
             self.covariates = CovariateInputs(config.covariates)
             self.embed_covariates = CovariateEmbedding(self.covariates.size, self.embed, config.d_model)
             if self.covariates.past:
-                self.past_path = PastPath(len(self.covariates.past), config.lookback, config.horizon)
+                self.past_path = PastPath(self.covariates.past_size, config.lookback, config.horizon)
         self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
         self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
         self.final_norm = nn.LayerNorm(config.d_model)
@@ -140,9 +140,9 @@ class SimbaForecaster(nn.Module):
             ahead = ahead + self.cross_series(self.cross_series_inputs(batch), batch.series)
         covariates = None
         if self.covariates is not None:
-            covariates = self.covariates(_covariates(batch, config))
+            covariates = _covariates(batch, config)
             if self.past_path is not None:
-                ahead = ahead + self.past_path(self.past_path.inputs(covariates[..., self.covariates.past]))
+                ahead = ahead + self.past_path(self.past_inputs(batch))
         past, stats = self.norm(past, batch.padding_mask)
         return NormalisedBatch(past, stats, ahead, batch.series, batch.padding_mask, covariates)
 
@@ -159,7 +159,7 @@ class SimbaForecaster(nn.Module):
         """The inputs of the path of past covariates, (samples, inputs)."""
         if self.covariates is None or self.past_path is None:
             raise ValueError("`covariates` must have past columns for the network to read them.")
-        return self.past_path.inputs(self.covariates(_covariates(batch, self.config))[..., self.covariates.past])
+        return self.past_path.inputs(self.covariates(_covariates(batch, self.config), self.covariates.past))
 
     def cross_series_inputs(self, batch: Batch) -> Tensor:
         """The inputs of the cross-series path: its features minus those of the seasonal profiles, (samples, inputs)."""
@@ -186,8 +186,8 @@ class SimbaForecaster(nn.Module):
         if not torch.is_grad_enabled() and z.device.type == "cpu" and not is_compiling() and self.head.is_zero:
             return z.new_zeros(len(z), self.config.horizon, self.config.n_outputs)
         tokens = self.embed(z)
-        if self.embed_covariates is not None and covariates is not None:
-            tokens = tokens + self.embed_covariates(covariates)
+        if self.covariates is not None and self.embed_covariates is not None and covariates is not None:
+            tokens = tokens + self.embed_covariates(self.covariates(covariates))
         n_persistent = self.config.n_persistent
         tokens = torch.cat([self.persistent.expand(len(z), -1, -1).to(tokens.dtype), tokens], dim=1)
         masked = None

@@ -20,7 +20,9 @@ KNOTS = 0.2, 0.4, 0.6, 0.8  # quantiles of a number at which its effect may bend
 MOST_SAMPLED = 2**18  # rows from which quantiles are taken
 FEW, SOME = 7, 12  # columns of a covariate's basis, up to which its effect may follow the season closely, or coarsely
 CLOSELY, COARSELY = 8, 3  # harmonics of the season
+TRAILING = 1, 3  # seasons before, whose mean of a number has an effect of its own: houses and soil warm slowly
 MOST_FEATURES = 512  # of all covariates, by fewer harmonics where they are more
+MOST_TRAILING = 256  # of all trailing means, likewise
 MOST_PAIRS = 64  # of the dummies of static covariates and the basis of future ones
 
 
@@ -49,6 +51,11 @@ class Basis:
     std: np.ndarray
     knots: np.ndarray
 
+    @property
+    def reach(self) -> int:
+        """The last rows, each with its own, that a row's features read."""
+        return max(TRAILING) * max(self.period, 1)
+
     @classmethod
     def of(cls, columns: tuple[CovariateColumn, ...], covariates: np.ndarray, period: int) -> Basis:
         """The basis of covariates (rows, columns) that are learned from."""
@@ -76,21 +83,36 @@ class Basis:
         if data.covariates is None:
             raise ValueError("`data` must have covariates.")
         parts, dummies, others = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
-        waves = _waves(data.phase(max(self.period, 1)), self.period, max(self.harmonics, default=0))
+        most = max([COARSELY, *self.harmonics]) if self.period > 1 else 0
+        waves, trailing = _waves(data.phase(max(self.period, 1)), self.period, most), self._trailing()
+        coarse = waves[:, : 1 + 2 * self._trailing_harmonics(trailing)]
         for i, column in enumerate(self.columns):
             if column.role not in (STATIC, FUTURE):
                 continue
             base = self._base(i, data.covariates[:, i])
-            own = waves[:, : 1 + 2 * self.harmonics[i]]
-            parts.append((base[:, :, None] * own[:, None, :]).reshape(len(base), -1))
+            parts.append(_products(base, waves[:, : 1 + 2 * self.harmonics[i]]))
             (dummies if column.role == STATIC else others).append(base)
-            if column.role == FUTURE and column.categories is None and self.period > 1 and base.shape[1] > 1:
-                parts.append(self._base(i, trailing_mean(data.covariates[:, i], data, self.period)))
+            if i in trailing:
+                for seasons in TRAILING:
+                    mean = trailing_mean(data.covariates[:, i], data, seasons * self.period)
+                    parts.append(_products(self._base(i, mean), coarse))
         pairs = sum(d.shape[1] for d in dummies) * sum(o.shape[1] for o in others)
         if 0 < pairs <= MOST_PAIRS:
             groups, effects = np.concatenate(dummies, axis=1), np.concatenate(others, axis=1)
-            parts.append((groups[:, :, None] * effects[:, None, :]).reshape(len(groups), -1))
+            parts.append(_products(groups, effects))
         return np.concatenate(parts, axis=1)
+
+    def _trailing(self) -> list[int]:
+        """Columns whose trailing means have effects: numbers that take more than two values."""
+        if self.period < 2:
+            return []
+        return [i for i, c in enumerate(self.columns) if c.role == FUTURE and np.isfinite(self.knots[i]).any()]
+
+    def _trailing_harmonics(self, trailing: list[int]) -> int:
+        """How many harmonics of the season the effects of trailing means have."""
+        size = len(TRAILING) * sum(1 + int(np.isfinite(self.knots[i]).sum()) for i in trailing)
+        fitting = [n for n in range(COARSELY + 1) if size * (1 + 2 * n) <= MOST_TRAILING]
+        return min(max(fitting, default=0), self.period // 2)
 
     def _base(self, i: int, values: np.ndarray) -> np.ndarray:
         """A column's bends or dummies, (rows, size) float32."""
@@ -110,6 +132,11 @@ def _harmonics(sizes: list[int], period: int) -> tuple[int, ...]:
     while sum(size * (1 + 2 * n) for size, n in zip(sizes, chosen, strict=True)) > MOST_FEATURES and max(chosen):
         chosen = [min(n, max(chosen) - 1) for n in chosen]
     return tuple(chosen)
+
+
+def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """All products of the columns of two: (rows, columns of both multiplied)."""
+    return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
 
 
 def _waves(phase: np.ndarray, period: int, harmonics: int) -> np.ndarray:

@@ -120,7 +120,7 @@ class DynamicRegression:
 
         Errors as `Panel.then` lists them.
         """
-        before, everyone = fitted.take(series).tail(max(self.basis.period, 1)), np.arange(rows.n_series)
+        before, everyone = fitted.take(series).tail(self.basis.reach), np.arange(rows.n_series)
         if (rows.data.starts != before.data.ends).any():  # the fill is between values, not what effects leave of them
             data = before.data
             before = replace(
@@ -160,7 +160,7 @@ class DynamicRegression:
 
     def _after(self, before: SeriesData[Any], rows: SeriesData[Any]) -> tuple[SeriesData[Any], np.ndarray]:
         """Rows after those before them that their features read, and which are the new ones."""
-        before = before.tail(max(self.basis.period, 1))
+        before = before.tail(self.basis.reach)
         both = before.then(rows)
         return replace(both, starts=rows.starts - before.lengths), both.row_in_series >= np.repeat(
             before.lengths, both.lengths
