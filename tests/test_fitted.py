@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 import torch
 
-from titans_ts.fitted import FitOptions, FittedModel
+from titans_ts.fitted import FittedModel
+from titans_ts.fitting import FitOptions, fit_model
 from titans_ts.model import ModelConfig
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
@@ -40,7 +41,7 @@ def fit(panel: Panel, seen: list[Evaluation] | None = None, asked: list[int] | N
 
     (fold,) = backtest_folds(panel, HORIZON, val_size=20)
     options = FitOptions(train_config=train_config, device=torch.device("cpu"))
-    return FittedModel.fit(panel, fold, config, options, None if seen is None else seen.append)
+    return fit_model(panel, fold, config, options, None if seen is None else seen.append)
 
 
 @pytest.fixture(scope="module")

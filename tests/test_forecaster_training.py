@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import clone
 
 from titans_ts import TitansForecaster
-from titans_ts import fitted as fitted_module
+from titans_ts import fitting as fitting_module
 from titans_ts.progress import Progress
 from titans_ts.training.history import Evaluation
 
@@ -172,8 +172,8 @@ def test_a_limit_too_short_for_the_closed_form_says_how_long_it_took(
     clock: Clock, closed_form: TitansForecaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     solved: list[Any] = []
-    initialise = passing(clock, 4.0, fitted_module.initialised_network)
-    monkeypatch.setattr(fitted_module, "initialised_network", initialise)
+    initialise = passing(clock, 4.0, fitting_module.initialised_network)
+    monkeypatch.setattr(fitting_module, "initialised_network", initialise)
     monkeypatch.setattr(Progress, "begin", lambda self, stage, steps=None: solved.append(stage))
     words = (
         r"^`time_limit` = 3 seconds is too short for the closed form, which took 4 s after 0 s of reading; it was "
@@ -193,7 +193,7 @@ def test_an_interrupt_among_statistical_forecasts_keeps_the_closed_form(
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitted_module.Candidates, "fit", interrupt)
+    monkeypatch.setattr(fitting_module.Candidates, "fit", interrupt)
     with pytest.warns(UserWarning, match=r"^The fit was interrupted; its closed form is kept\.$") as caught:
         model = tiny(combine=True).fit(chaotic())
     assert caught[0].filename == __file__
@@ -208,7 +208,7 @@ def test_an_interrupt_while_weights_are_chosen_keeps_the_network(
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitted_module.Candidates, "choose", interrupt)
+    monkeypatch.setattr(fitting_module.Candidates, "choose", interrupt)
     with pytest.warns(UserWarning, match=r"^The fit was interrupted; forecasts are the network's alone\.$") as caught:
         model = tiny(combine=True, max_epochs=0).fit(chaotic())
     assert caught[0].filename == __file__
@@ -219,7 +219,7 @@ def test_an_interrupt_while_weights_are_chosen_keeps_the_network(
 def test_without_time_to_combine_the_network_forecasts_alone_and_a_warning_says_so(
     clock: Clock, closed_form: TitansForecaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitted_module, "seconds_needed", passing(clock, 0.5, lambda *_: 8.0))
+    monkeypatch.setattr(fitting_module, "seconds_needed", passing(clock, 0.5, lambda *_: 8.0))
     words = (
         r"^`time_limit` = 9 seconds leaves 8.5 s for statistical forecasts, which take about 8 s; forecasts are the "
         r"network's alone\. Allow 12.5 s or more\.$"

@@ -32,6 +32,10 @@ ROOMS = {
     "intervals": {"combination", "stream", "training", "windows", "tables", "model"},
     "fitted": {
         *("bounds", "combination", "intervals", "statistical", "stream", "regression"),
+        *("predict", "training", "windows", "tables", "model", "devices"),
+    },
+    "fitting": {
+        *("fitted", "bounds", "combination", "intervals", "stream", "regression"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),
     },
     "saving": {
@@ -47,10 +51,16 @@ ROOMS = {
     "backtest": {"cutoffs", "arguments", "tables"},
     "comparison": {"backtest", "cutoffs", "defaults"},
     "insample": {"fitted", "predict", "stream", "windows", "tables", "model", "devices"},
+    "attributes": {"base", "fitted", "training", "windows", "tables", "model"},
+    "settings": {"arguments", "defaults", "training", "model"},
+    "streaming": {"attributes", "arguments", "gates", "stream", "model"},
+    "evaluation": {
+        *("attributes", "arguments", "backtest", "baselines", "comparison", "cutoffs", "defaults", "insample"),
+        *("stream", "tables", "model"),
+    },
     "forecaster": {
-        *("base", "baselines", "backtest", "comparison", "cutoffs", "insample"),
-        *("bounds", "gates", "intervals", "progress", "stream", "warm_start", "weights"),
-        *("saving", "fitted", "training", "windows", "tables", "model", "arguments", "defaults", "devices"),
+        *("evaluation", "streaming", "settings", "fitting", "saving", "intervals", "warm_start", "weights"),
+        *("arguments", "bounds", "defaults", "progress", "stream", "training", "windows", "tables", "model", "devices"),
     },
     "closed_form": {"forecaster", "baselines", "arguments", "defaults", "tables"},
     "partitions": {"tables"},

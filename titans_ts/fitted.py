@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import hashlib
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,84 +10,36 @@ import torch
 from torch import Tensor
 
 from .bounds import Bounds
-from .combination import Candidates, Combination, is_combined, seconds_needed
+from .combination import Combination
 from .devices import isolated
 from .intervals.calibration import Calibration, typical_sizes
-from .intervals.fit import HeldOut, calibrated, issued_forecasts
+from .intervals.fit import issued_forecasts
 from .intervals.origins import AddedForecasts
 from .intervals.predict import forecast_quantiles
-from .model import Batch, ModelConfig, SimbaForecaster, point_of
-from .model.covariates import Column
+from .model import Batch, SimbaForecaster, point_of
 from .model.long_term import LongTermMemory
 from .model.origins import origin_features, season_of
 from .model.stream_state import StreamState
 from .predict import Correction, Seen, recent_rows, recursive_forecast
-from .progress import Progress
-from .regression.dynamic import DynamicRegression, fit_regression
+from .regression.dynamic import DynamicRegression
 from .statistical.adjusted import Earlier
 from .statistical.model import MOST_ROWS
-from .stream.fit import STREAM, WINDOW, Note, config_of, fit_long_term
+from .stream.fit import config_of
 from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, first_rows, read_parts
 from .stream.surprise import surprises
-from .tables.covariates import covariates_ahead, mean_and_deviation
+from .tables.covariates import covariates_ahead
 from .tables.future import future_of_rows
 from .tables.panel import Panel
 from .tables.series_data import SeriesData
-from .training.checkpoint import Checkpoint
 from .training.choices import Choice
-from .training.closed_form import initialised_network
-from .training.config import TrainConfig
-from .training.distributed import process_group
-from .training.history import Evaluation, History
-from .training.loop import fit_network
-from .training.path_choice import Resolved, choose_path
-from .training.probe import Probe
+from .training.history import History
 from .windows.scaler import Scaler
-from .windows.seasonal import seasonal_profiles
-from .windows.splits import Fold, network_windows
 from .windows.windows import on_device
 
 NO_BOUNDS = Bounds()
 SURPRISE_SEASONS = 7.0  # after which an error counts half in the usual size of errors
 MOST_AT_ONCE = 4096  # series
 LEAST_ROWS = 3  # of a series that was not fitted, for an interval
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitOptions:
-    """What a fit does beside the network's own configuration.
-
-    Parameters
-    ----------
-    train_config : callable
-        From the number of train windows to the TrainConfig.
-    device : torch.device
-    bounds : Bounds
-    probe : Probe, optional
-        As `fit_network` takes it.
-    chooses_path : bool
-        Replace the configuration's linear path by what `path_choice` finds best.
-    periods : tuple of int, optional
-        Of the seasons of statistical forecasts, with which the network's are combined; None for the network alone.
-    context : {"window", "stream", "auto"}
-        What a forecast knows of: its window alone, all rows since the first by the long-term memory, or that only where
-        validation rows say so.
-    earlier : FittedModel, optional
-        The fit to go on from, with its scales and its network, whose shape the configuration must be.
-    checkpoint : Checkpoint, optional
-        Where the training is written, and goes on from after a kill; removed once the fit is finished. Not for several
-        processes.
-    """
-
-    train_config: Callable[[int], TrainConfig]
-    device: torch.device
-    bounds: Bounds = NO_BOUNDS
-    probe: Probe | None = None
-    chooses_path: bool = False
-    periods: tuple[int, ...] | None = None
-    context: str = WINDOW
-    earlier: FittedModel | None = None
-    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,155 +79,6 @@ class FittedModel:
     long_term: LongTerm | None = None
     regression: DynamicRegression | None = None
     calibration: Calibration | None = None
-
-    @classmethod
-    @isolated()
-    def fit(
-        cls,
-        panel: Panel,
-        fold: Fold,
-        config: ModelConfig,
-        options: FitOptions,
-        on_evaluation: Callable[[Evaluation], None] | None = None,
-        progress: Progress | None = None,
-    ) -> FittedModel:
-        """Scale the series, initialise the network in closed form, train it, and combine it with simpler forecasts.
-
-        Parameters
-        ----------
-        panel : Panel
-            All rows.
-        fold : Fold
-            Which of them train and which validate.
-        config : ModelConfig
-        options : FitOptions
-        on_evaluation, progress : optional
-            As `fit_network` takes them.
-
-        Warns
-        -----
-        UserWarning
-            If the time limit had passed when the closed form was solved, or leaves no time for a combination.
-        """
-        progress = Progress() if progress is None else progress
-        device, horizon, earlier = options.device, config.horizon, options.earlier
-        regression, explained = None if earlier is None else earlier.regression, tuple[Choice, ...]()
-        if panel.covariates is not None and earlier is None:
-            progress.begin("covariates")
-            regression, explained = fit_regression(panel, fold, config, device)
-        if regression is not None:
-            panel = regression.without(panel, np.arange(panel.n_series))
-        scaler = Scaler.fit(panel.data, fold.train) if earlier is None else earlier.scaler
-        scaled = scaler.transform_panel(panel)
-        profile = None
-        if config.cycle:
-            profile = torch.from_numpy(seasonal_profiles(scaled, fold.train, config.cycle))
-        data = on_device(scaled, device)
-        found, columns = Resolved(config, None, ()), read_columns(panel, fold)
-        with process_group(device, "fit") as ranks:
-            if options.checkpoint is not None and ranks.world > 1:
-                raise ValueError(
-                    f"`checkpoint_dir` must be None where {ranks.world} processes train together: each has random "
-                    "numbers of its own, which one checkpoint does not hold."
-                )
-            with progress.among(ranks.broadcast):
-                progress.begin("closed form")
-                begun = progress.elapsed
-                if options.chooses_path and earlier is None:
-                    found = choose_path(config, scaled, data, fold, progress)
-                config = replace(found.config, covariates=columns)
-                data = on_device(scaled, device, columns)
-                windows = network_windows(data, fold, config)
-                training = options.train_config(len(windows.train))
-                training = replace(training, random_state=ranks.broadcast(training.random_state))
-                if earlier is None:
-                    network = initialised_network(
-                        config, windows.train, windows.validation, profile, training.random_state, found.share, progress
-                    )
-                else:
-                    network = copy.deepcopy(earlier.network).to(device)
-                if progress.lacks(0.0) and earlier is None:
-                    warnings.warn(_too_short(progress, begun), stacklevel=4)
-                candidates, interrupted = None, False
-                if options.periods is not None and is_combined(panel.data):
-                    progress.begin("statistical forecasts")
-                    needed = 0.0
-                    if progress.time_limit is not None and progress.left > 0:
-                        needed = seconds_needed(panel.data, horizon, options.periods)
-                    if not progress.lacks(needed):
-                        try:
-                            candidates = Candidates.fit(panel, fold, horizon, options.periods)
-                        except KeyboardInterrupt:
-                            if ranks.world > 1:  # others may be further
-                                raise
-                            interrupted, training = True, replace(training, max_epochs=0)
-                            warnings.warn("The fit was interrupted; its closed form is kept.", stacklevel=4)
-                    elif progress.left > 0:
-                        warnings.warn(_not_combined(progress, needed), stacklevel=4)
-            checkpoint = options.checkpoint
-            if checkpoint is not None:
-                checkpoint.facts["warm start"] = "False" if earlier is None else _digest(earlier.network)
-            history = fit_network(
-                network,
-                windows.train,
-                windows.validation,
-                training,
-                on_evaluation,
-                probe=None if interrupted else options.probe,
-                progress=progress,
-                checkpoint=checkpoint,
-            )
-            with progress.among(ranks.broadcast):
-                late = progress.lacks(0.0)
-        if interrupted:
-            history.stopped = "interrupted"
-        combination, choices, long_term = None, explained + found.choices, None
-        varies = scaler.std > 0
-        plan = HeldOut.of(fold, config.lookback, horizon, config.n_outputs, varies, candidates)
-        noted: list[AddedForecasts] = []
-
-        def note(memory: LongTermMemory) -> Note:
-            noted.append(AddedForecasts(memory, plan.series, plan.rows))
-            return noted[-1].note
-
-        always = options.context == STREAM
-        if options.context != WINDOW and history.stopped != "interrupted" and (always or not late):
-            progress.begin("long-term memory")
-            try:
-                long_term, chosen = fit_long_term(network, data, fold, windows.validation, always=always, noted=note)
-                choices += chosen
-            except KeyboardInterrupt:
-                history.stopped = "interrupted"
-                warnings.warn("The fit was interrupted; forecasts know their window alone.", stacklevel=4)
-        if candidates is not None:
-
-            def of_network(part: Panel, series: np.ndarray) -> np.ndarray:
-                return point_of(recursive_forecast(Seen.of(network, scaler, part, series), part, horizon))
-
-            try:
-                combination, combined = candidates.choose(of_network)
-                choices += combined
-            except KeyboardInterrupt:
-                history.stopped = "interrupted"
-                warnings.warn("The fit was interrupted; forecasts are the network's alone.", stacklevel=4)
-        core = Core.of(network, np.arange(panel.n_series))
-        added = noted[-1].values if long_term is not None else None
-        calibration = calibrated(plan, core, data, scaler, panel, added, candidates, combination)
-        if checkpoint is not None and history.stopped != "interrupted":
-            checkpoint.remove()
-        fitted = cls(
-            network,
-            scaler,
-            panel,
-            history,
-            options.bounds,
-            choices,
-            combination,
-            long_term,
-            regression,
-            calibration,
-        )
-        return replace(fitted, panel=panel.tail(fitted.kept_rows(panel)))
 
     @isolated()
     def forecast(
@@ -664,44 +463,3 @@ class FittedModel:
         if self.long_term is not None:
             self.long_term.memory.to(device)
             object.__setattr__(self, "long_term", replace(self.long_term, state=self.long_term.state.to(device)))
-
-
-def read_columns(panel: Panel, fold: Fold) -> tuple[Column, ...]:
-    """A panel's covariates as a network reads them, at the scale of the train rows."""
-    spec, data = panel.covariates, panel.data
-    if spec is None or data.covariates is None:
-        return ()
-    values = data.covariates[data.row_in_series < np.repeat(fold.train, data.lengths)]
-    return tuple(
-        Column(column.role, 0, *mean_and_deviation(values[:, i]))
-        if column.categories is None
-        else Column(column.role, len(column.categories), 0.0, 1.0)
-        for i, column in enumerate(spec.columns)
-    )
-
-
-def _digest(network: SimbaForecaster) -> str:
-    """A SHA-256 of the weights of a network."""
-    found = hashlib.sha256()
-    for name, value in network.state_dict().items():
-        found.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()
-
-
-def _not_combined(progress: Progress, needed: float) -> str:
-    """That the time limit leaves too little time for statistical forecasts, which need about so many seconds."""
-    return (
-        f"`time_limit` = {progress.time_limit:g} seconds leaves {progress.left:.3g} s for statistical forecasts, which "
-        f"take about {needed:.3g} s; forecasts are the network's alone. "
-        f"Allow {progress.elapsed + 1.5 * needed:.3g} s or more."
-    )
-
-
-def _too_short(progress: Progress, begun: float) -> str:
-    """That the time limit is too short for the closed form, which began after so many seconds."""
-    seconds = progress.elapsed
-    return (
-        f"`time_limit` = {progress.time_limit:g} seconds is too short for the closed form, which took "
-        f"{seconds - begun:.3g} s after {begun:.3g} s of reading; it was finished, and nothing is trained. Allow "
-        f"{seconds:.3g} s or more."
-    )

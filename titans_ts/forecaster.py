@@ -6,64 +6,46 @@ is fitted is one FittedModel.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 import torch
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .arguments import check_flag, check_integer, check_no_targets, check_seconds, check_share
-from .backtest import Backtest
-from .base import PanelForecaster
-from .baselines import Drift, SeasonalNaive
+from .arguments import check_flag, check_integer, check_no_targets, check_seconds
 from .bounds import Bounds
-from .comparison import METRICS, compare
-from .cutoffs import check_names, scored_frame
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
-from .fitted import FitOptions, FittedModel
-from .gates import gate_shares, without_missing
-from .insample import cutoffs_of, forecast_cutoffs
+from .evaluation import EvaluatedForecaster
+from .fitting import FitOptions, fit_model
 from .intervals.levels import Asked
-from .model import ModelConfig, SimbaForecaster, point_of
-from .model.origins import season_of
+from .model import point_of
 from .progress import Progress
 from .saving import load_model, save_model
+from .settings import AUTO, chooses_path, model_config, train_config
 from .stream.fit import STREAM, WINDOW
-from .stream.surprise import conformal_p_values
+from .streaming import StreamingForecaster
 from .tables.covariate_columns import CovariateNames
 from .tables.future import read_future
-from .tables.layouts import FORECAST
-from .tables.panel import Panel
 from .training.checkpoint import Checkpoint
-from .training.choices import choices_table
 from .training.config import TrainConfig
 from .training.distributed import first_rank, process_group
-from .training.history import Evaluation, History
-from .training.losses import AnyLoss, check_loss, find_loss, try_loss
+from .training.history import Evaluation
+from .training.losses import AnyLoss, check_loss, try_loss
 from .training.probe import Probe
 from .warm_start import check_same_series, same_shape
 from .weights import check_half_life, series_weights
 from .windows.outliers import fill_outliers
-from .windows.scaler import Scaler
 from .windows.splits import backtest_folds
 
 OUTLIERS = ("fill", "keep")
-AUTO = "auto"  # what `fit` chooses
 CONTEXTS = (AUTO, WINDOW, STREAM)
-PER_SERIES_PATHS = ("per_series", "across")  # linear paths with weights per series
-HARMONICS = 2  # of the seasonal profile, by whose phase cross-series weights vary
-MOST_BY_PHASE = 40  # series up to which they do: the weights grow by the square of the number
-LEAST_STEPS = 300  # training steps on short series, whose epochs have few
 
 
-class TitansForecaster(PanelForecaster):
+class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
     """Forecast many series with one network, its linear part solved for in closed form, its deep part trained.
 
     Everything left None is filled in by `fit` from the data's frequency and length.
@@ -382,30 +364,30 @@ class TitansForecaster(PanelForecaster):
                 check_same_series(panel, earlier.panel)
                 shape = earlier.network.config
                 defaults = Defaults(cycle=shape.cycle, lookback=shape.lookback, horizon=shape.horizon)
-            config = self._model_config(panel.n_series, defaults)
+            config = model_config(self, panel.n_series, defaults)
             if earlier is not None:
-                config = same_shape(config, earlier.network.config, self._chooses_path)
+                config = same_shape(config, earlier.network.config, chooses_path(self))
             try_loss("loss", self.loss, config.horizon, device)
             if val_loss is not None:
                 try_loss("val_loss", val_loss, config.horizon, device)
             (fold,) = backtest_folds(panel, config.horizon, val_size=self.val_size)
             fold = fold.weighted(weights, half_life)
 
-            def train_config(n_windows: int) -> TrainConfig:
-                return self._train_config(n_windows, seed, device, val_loss)
+            def of_windows(n_windows: int) -> TrainConfig:
+                return train_config(self, n_windows, seed, device, val_loss)
 
             options = FitOptions(
-                train_config=train_config,
+                train_config=of_windows,
                 device=device,
                 bounds=bounds,
                 probe=Probe() if self.max_epochs is None and config.linear_path else None,
-                chooses_path=self._chooses_path,
+                chooses_path=chooses_path(self),
                 periods=periods_of(panel.calendar, config.cycle) if check_flag("combine", self.combine) else None,
                 context=self.context,
                 earlier=earlier,
                 checkpoint=checkpoint,
             )
-            fitted = FittedModel.fit(panel, fold, config, options, on_evaluation, progress)
+            fitted = fit_model(panel, fold, config, options, on_evaluation, progress)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.fitted_ = fitted
@@ -553,326 +535,6 @@ class TitansForecaster(PanelForecaster):
         panel = self.fitted_.panel if df is None else self._context(df)[0]
         return panel.write_times(steps)
 
-    def predict_insample(self, df: Any, h: int | None = None, *, step_size: int | None = None) -> pd.DataFrame:
-        """Forecast the rows of `df` from cutoffs among them, with the model as it is.
-
-        The model may have learned from these very rows, as where they are those it was fitted to: the errors are then
-        smaller than those of rows to come. `cross_validation` forecasts each row with a model that has not seen it.
-
-        Parameters
-        ----------
-        df : table of a kind that `fit` takes
-        h : int, optional
-            Steps forecast from each cutoff, at most the trained horizon, which it is if None.
-        step_size : int, optional
-            Rows between cutoffs, the last of which has `h` rows after it; `h` if None, and then each row is forecast
-            once.
-
-        Returns
-        -------
-        DataFrame
-            Laid out as that of `cross_validation`; without rows that were filled in, and without cutoffs at such rows.
-            From each cutoff the forecast is that of ``predict(h, df)`` for the rows up to there: those short of a
-            lookback are padded, and a long-term memory holds nothing before the first.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        ValueError
-            If `h` is larger than the trained horizon, or no series has more than `h` rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> rows = np.sin(np.arange(200) * 2 * np.pi / 24)[:, None]
-        >>> model = TitansForecaster(horizon=6, lookback=24, max_epochs=0).fit(rows)
-        >>> model.predict_insample(rows).shape
-        (198, 5)
-        """
-        check_is_fitted(self)
-        steps = check_integer("h", h, 1, self.horizon_)
-        if steps > self.horizon_:
-            raise ValueError(f"`h` must be at most the trained horizon of {self.horizon_}, got {steps}.")
-        step_size = check_integer("step_size", step_size, 1, steps)
-        panel, numbers = self._context(df)
-        panel = panel.as_long(self.id_col, self.time_col, self.target_col)
-        check_names(panel)
-        series, seen = cutoffs_of(panel, steps, step_size)
-        if not len(seen):
-            raise ValueError(f"`df` must have a series of more than `h` = {steps} rows; lower `h` or bring more rows.")
-        forecast = forecast_cutoffs(self.fitted_, panel, numbers, series, seen, steps)
-        outputs = pd.DataFrame({FORECAST: point_of(forecast).ravel()})
-        return scored_frame(panel, series, seen, steps, outputs)
-
-    def score(self, df: Any, y: Any = None) -> float:
-        """Minus the mean squared error of forecasting `df`'s rows, each series divided by its training variance.
-
-        The forecast begins at the end of the fitted data and is recursive past the horizon, to the last row of `df`;
-        rows must come after those fitted (the rows of an array are taken to follow at once). Rows that `missing` fills
-        in are not scored. Greater is better.
-
-        scikit-learn's named scorers, such as "neg_mean_squared_error", need a `y` beside the table and do not apply;
-        as `scoring`, a function of the forecaster and a table does.
-
-        Parameters
-        ----------
-        df : table of a kind that `fit` takes
-        y : None
-            For scikit-learn's sake.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        ValueError
-            If `df` has series that were not fitted, or rows that were.
-        """
-        check_is_fitted(self)
-        check_no_targets(y)
-        panel, series = self._context(df)
-        self._check_fitted_series(panel, series, "df")
-        return -float(self.fitted_.squared_errors(panel, series).mean())
-
-    def update(self, rows: Any) -> Self:
-        """Go on to the end of further rows, from which the next forecasts then begin; nothing is trained.
-
-        A model with a long-term memory (`context`) writes what has become known into it, in time and memory that do not
-        grow with the history. Rows may come in any cuts, one by one or many at once, of all series or of some.
-
-        Parameters
-        ----------
-        rows : table of a kind that `fit` takes
-            Rows that follow those of each series; the rows of an array are taken to. Steps without a row are filled or
-            refused as `missing` says; filled ones teach the memory nothing.
-
-        Returns
-        -------
-        TitansForecaster
-            Itself.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        TypeError, ValueError
-            If a row repeats one seen or leaves steps out, has another frequency, or is of a series that was not fitted:
-            names it. The model is then as it was.
-
-        Examples
-        --------
-        >>> import numpy as np, pandas as pd
-        >>> hours = pd.date_range("2024-01-01", periods=600, freq="h")
-        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(600) * 2 * np.pi / 24)}, index=hours)
-        >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, random_state=0).fit(df[:500])
-        >>> model.update(df[500:]).predict().round(1).head(2)
-                             load
-        2024-01-26 00:00:00  10.0
-        2024-01-26 01:00:00  10.3
-        """
-        check_is_fitted(self)
-        panel, series = self._context(rows)
-        self._check_fitted_series(panel, series, "rows")
-        self.fitted_ = self.fitted_.update(panel, series, self.missing)
-        return self
-
-    def surprise(self, df: Any) -> Any:
-        """How far each row is from what was forecast for it a step before, over the size of such errors until then.
-
-        Causal: a row's surprise depends on no later row. Rows that go on from those fitted, or from those of `update`,
-        are forecast from there; others from the first row of `df` on, with a memory that holds nothing at first.
-
-        Parameters
-        ----------
-        df : table of a kind that `fit` takes
-            Rows of series that were fitted. It is not learned from; `update` does.
-
-        Returns
-        -------
-        DataFrame, Series or ndarray laid out as `df`
-            A long frame's column is "surprise"; NaN where too few rows came before, or the row or that before it was
-            filled in. 1 is an error of the usual size.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        ValueError
-            If `df` has a series that was not fitted.
-        """
-        check_is_fitted(self)
-        panel, series = self._context(df)
-        self._check_fitted_series(panel, series, "df")
-        return panel.write_rows(self.fitted_.surprise(panel, series), "surprise")
-
-    def anomalies(self, df: Any, *, alpha: float = 0.01) -> pd.DataFrame:
-        """Rows whose surprise is among the largest `alpha` of those before them.
-
-        The threshold is conformal: of rows like those before them, a share of `alpha` or less is called anomalous,
-        whatever their distribution.
-
-        Parameters
-        ----------
-        df : table of a kind that `fit` takes
-            As `surprise` takes it.
-        alpha : float
-            The rate of false alarms, in (0, 1). No row is called one before a series has 1 / alpha - 1 surprises.
-
-        Returns
-        -------
-        DataFrame
-            One row for each row of each series, in the order of ids and times: the id and time columns, "surprise",
-            "p_value" and "anomaly".
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        ValueError
-            If `alpha` is not between 0 and 1, or `df` has a series that was not fitted.
-
-        Source
-        ------
-        Laxhammar and Falkman, "Conformal prediction for distribution-independent anomaly detection" (2010).
-        """
-        check_is_fitted(self)
-        level = check_share("alpha", alpha)
-        panel, series = self._context(df)
-        self._check_fitted_series(panel, series, "df")
-        found = self.fitted_.surprise(panel, series)
-        p = conformal_p_values(found, panel.data.lengths)
-        columns = {"surprise": found, "p_value": p, "anomaly": p <= level}
-        return panel.rows_table(columns, self.id_col, self.time_col)
-
-    def gates(self, rows: Any, *, every: int | None = None) -> Any:
-        """Shares of what the long-term memory reads that its gates let through, as further rows come.
-
-        The model stays where it is; `update` moves it on.
-
-        Parameters
-        ----------
-        rows : table of a kind that `fit` takes
-            Rows that follow those of each series, as `update` takes them.
-        every : int, optional
-            Rows after which the gates are read each time, the last ones too; a season if None.
-
-        Returns
-        -------
-        DataFrame
-            The id and time columns, and shares in [0, 1] for the "smooth" and, where a horizon holds a season, the
-            "seasonal" part of a forecast: a row for each time after whose row the gates were read. `plot_gates` draws
-            it.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        TypeError, ValueError
-            If the model reads no long-term memory, `every` is no positive integer, or as `update` raises them.
-
-        Examples
-        --------
-        >>> import numpy as np, pandas as pd
-        >>> hours = pd.date_range("2024-01-01", periods=300, freq="h")
-        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(300) * 2 * np.pi / 24)}, index=hours)
-        >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, linear_path=True, context="stream")
-        >>> model.fit(df[:250]).gates(df[250:])["ds"].dt.hour.tolist()
-        [9, 9, 11]
-        """
-        check_is_fitted(self)
-        panel, series = self._context(rows)
-        self._check_fitted_series(panel, series, "rows")
-        steps = check_integer("every", every, 1, season_of(self.network_.config.cycle))
-        shares = gate_shares(self.fitted_, panel, series, steps, self.missing)
-        return without_missing(panel.rows_table(shares, self.id_col, self.time_col), list(shares))
-
-    def compare(
-        self,
-        df: Any,
-        h: int | None = None,
-        *,
-        n_windows: int = 3,
-        step_size: int | None = None,
-        baselines: Mapping[str, Any] | None = None,
-        metrics: Sequence[Any] = METRICS,
-        n_jobs: int | None = None,
-    ) -> pd.DataFrame:
-        """Backtest this model beside baselines: whether it earns its place on these data.
-
-        A copy of each is fitted once, to the rows before the first cutoff, and moved on by `update` from there; this
-        one stays as it is, fitted or not.
-
-        Parameters
-        ----------
-        df : table of a kind that `fit` takes
-        h : int, optional
-            Steps forecast; `horizon` if None, or its default.
-        n_windows, step_size, n_jobs
-            As `cross_validation` takes them.
-        baselines : mapping of str to forecaster, optional
-            The seasonal naive and the drift forecast, the closed form of this model, and the mean of these three if
-            None.
-        metrics : sequence of str or callable
-            Of `utilsforecast.losses`. "mase" has the season of the frequency, and the rows before the first cutoff.
-
-        Returns
-        -------
-        DataFrame
-            One row for each model, the best first by the first metric: "model", the mean of each metric over series and
-            cutoffs, and "wins", the share of series in which the model is the best of all by the first metric.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `fit` and `cross_validation`.
-
-        Examples
-        --------
-        >>> import numpy as np, pandas as pd
-        >>> hours = pd.date_range("2024-01-01", periods=400, freq="h")
-        >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(400) * 2 * np.pi / 30)}, index=hours)  # not of a day
-        >>> model = TitansForecaster(horizon=12, lookback=60, max_epochs=0, combine=False, context="window")
-        >>> model.compare(df, baselines={"SeasonalNaive": SeasonalNaive()}, metrics=["mae"]).round(2)
-                      model   mae  wins
-        0  TitansForecaster  0.00   1.0
-        1     SeasonalNaive  0.71   0.0
-        """
-        panel = self._read(df, min_rows=3, freq=self.freq, covariates=self._covariate_names())
-        default = shorten(defaults_for(panel.calendar), panel.data.lengths).horizon
-        steps = check_integer("h", self.horizon if h is None else h, 1, default)
-        models, mean_of = {type(self).__name__: self}, tuple[str, ...]()
-        if baselines is None:
-            alone = clone(self).set_params(max_epochs=0, combine=False, context=WINDOW)
-            baselines = {"SeasonalNaive": SeasonalNaive(), "Drift": Drift(), "ClosedForm": alone}
-            mean_of = tuple(baselines)
-        backtest = Backtest.of(self, panel, steps, n_windows, step_size)
-        return compare(models | dict(baselines), backtest, mean_of=mean_of, metrics=metrics, n_jobs=n_jobs)
-
-    def summary(self) -> pd.DataFrame:
-        """What `fit` chose from the data, and by how much.
-
-        Returns
-        -------
-        DataFrame
-            One row for each candidate of each choice: `choice`, `candidate`, `relative_error`, `chosen`. The error is
-            over that of the better of two naive forecasts, the last value and the mean, bounded so that no single
-            series decides, and a mean over series and origins in time; below .8 is better than naive. Of two
-            candidates with close errors the simpler one is chosen. Of the statistical methods, and of what is combined,
-            it is the mean absolute error over the mean absolute change from row to row, bounded alike; of weights with
-            close errors the mean is taken. Empty where everything was given.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        """
-        check_is_fitted(self)
-        return choices_table(self.fitted_.choices)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted forecaster into a folder that `load` reads: JSON and safetensors, no pickle.
 
@@ -952,49 +614,6 @@ class TitansForecaster(PanelForecaster):
         tags.non_deterministic = torch.cuda.is_available() if self.device is None else str(self.device) != "cpu"
         return tags
 
-    @property
-    def horizon_(self) -> int:
-        return self.fitted_.network.config.horizon
-
-    @property
-    def lookback_(self) -> int:
-        return self.fitted_.network.config.lookback
-
-    @property
-    def freq_(self) -> str | int:
-        return self.fitted_.panel.calendar.freq
-
-    @property
-    def history_(self) -> History:
-        return self.fitted_.history
-
-    @property
-    def network_(self) -> SimbaForecaster:
-        return self.fitted_.network
-
-    @property
-    def scaler_(self) -> Scaler:
-        return self.fitted_.scaler
-
-    @property
-    def n_features_in_(self) -> int:
-        return self.fitted_.panel.n_series
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        names = self.fitted_.panel.feature_names
-        if names is None:
-            raise AttributeError("`feature_names_in_` is there only where a wide table's columns are all strings.")
-        return names
-
-    @property
-    def _panel(self) -> Panel:
-        return self.fitted_.panel
-
-    @property
-    def _chooses_path(self) -> bool:
-        return isinstance(self.linear_path, str) and self.linear_path == AUTO
-
     def _covariate_names(self) -> CovariateNames | None:
         roles = (self.id_col, self.time_col, self.target_col)
         return CovariateNames.of(self.static_cols, self.past_cols, self.future_cols, self.calendar, roles)
@@ -1008,53 +627,3 @@ class TitansForecaster(PanelForecaster):
                 "that is begun again would draw other batches."
             )
         return Checkpoint.at(self.checkpoint_dir)
-
-    def _model_config(self, n_series: int, defaults: Defaults) -> ModelConfig:
-        path = self.linear_path if isinstance(self.linear_path, str) else None
-        path = None if path == AUTO else path
-        cycle = check_integer("cycle", self.cycle, 0, defaults.cycle)
-        if path not in (None, *PER_SERIES_PATHS):
-            raise ValueError(f"`linear_path` must be True, False or one of {(AUTO, *PER_SERIES_PATHS)}, got {path!r}.")
-        across = path == "across"
-        return ModelConfig(
-            lookback=check_integer("lookback", self.lookback, 1, defaults.lookback),
-            horizon=check_integer("horizon", self.horizon, 1, defaults.horizon),
-            n_outputs=find_loss(self.loss).n_outputs,
-            levels=find_loss(self.loss).levels,
-            n_series=n_series,
-            cycle=cycle,
-            linear_path=True if path or self._chooses_path else check_flag("linear_path", self.linear_path),
-            linear_per_series=path in PER_SERIES_PATHS,
-            linear_window_mean=path in PER_SERIES_PATHS,
-            linear_cross_series=across,
-            linear_harmonics=min(HARMONICS, cycle // 2) if across and n_series <= MOST_BY_PHASE else 0,
-            patch_len=check_integer("patch_len", self.patch_len, 1),
-            stride=check_integer("stride", self.stride, 1),
-            d_model=check_integer("d_model", self.d_model, 1),
-            n_layers=check_integer("n_layers", self.n_layers, 1),
-            n_heads=check_integer("n_heads", self.n_heads, 1),
-            mixer=self.mixer,
-            memory_depth=check_integer("memory_depth", self.memory_depth, 1),
-            memory_expansion=check_integer("memory_expansion", self.memory_expansion, 1),
-            chunk_size=check_integer("chunk_size", self.chunk_size, 1),
-            dropout=self.dropout,
-        )
-
-    def _train_config(self, n_windows: int, seed: int, device: torch.device, val_loss: AnyLoss | None) -> TrainConfig:
-        batch_size = check_integer("batch_size", self.batch_size, 1, min(256, max(16, n_windows // 16)))
-        least = 1 if self.linear_path else 3  # beside a linear path, what is to be gained is gained soon
-        epochs = min(100, max(least, math.ceil(LEAST_STEPS / math.ceil(n_windows / batch_size))))
-        precision = self.precision
-        if precision is None:
-            precision = "bfloat16" if device.type == "cuda" else "float32"
-        return TrainConfig(
-            loss=self.loss,
-            val_loss=val_loss,
-            learning_rate=self.learning_rate,
-            batch_size=batch_size,
-            max_epochs=check_integer("max_epochs", self.max_epochs, 0, epochs),
-            patience=check_integer("patience", self.patience, 1),
-            precision=precision,
-            random_state=seed,
-            verbose=self.verbose,
-        )

@@ -18,7 +18,8 @@ import pandas as pd
 from titans_ts.combination import Candidates
 from titans_ts.defaults import defaults_for, periods_of, shorten
 from titans_ts.devices import find_device
-from titans_ts.fitted import FitOptions, FittedModel
+from titans_ts.fitted import FittedModel
+from titans_ts.fitting import FitOptions, fit_model
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.model.memory import NeuralMemory
 from titans_ts.predict import Seen, recursive_forecast
@@ -114,7 +115,7 @@ class ClosedForm:
         config = ModelConfig(lookback=defaults.lookback, horizon=horizon, n_series=panel.n_series, cycle=defaults.cycle)
         (fold,) = backtest_folds(panel, horizon)
         options = FitOptions(train_config=lambda n: TrainConfig(max_epochs=0), device=device, chooses_path=chooses_path)
-        fitted = FittedModel.fit(panel, fold, config, options)
+        fitted = fit_model(panel, fold, config, options)
         seconds = time.perf_counter() - begun
 
         data = on_device(fitted.scaler.transform_panel(panel), device)

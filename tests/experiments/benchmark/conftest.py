@@ -15,7 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from benchmark.estimator import regular_frame
 from benchmark.stream_data import Stream
 from titans_ts.datasets import Dataset, Split
-from titans_ts.fitted import FitOptions, FittedModel
+from titans_ts.fitted import FittedModel
+from titans_ts.fitting import FitOptions, fit_model
 from titans_ts.model import ModelConfig
 from titans_ts.tables.read import read_table
 from titans_ts.training.config import TrainConfig
@@ -83,6 +84,6 @@ def stream_of() -> Callable[..., Stream]:
         (fold,) = backtest_folds(panel, 6, val_size=len(data.split.validation))
         shape = ModelConfig(lookback=24, horizon=6, n_series=panel.n_series, d_model=8, n_layers=1, **config)
         options = FitOptions(train_config=lambda n: TrainConfig(max_epochs=0), device=torch.device("cpu"))
-        return Stream(data, FittedModel.fit(panel, fold, shape, options))
+        return Stream(data, fit_model(panel, fold, shape, options))
 
     return build

@@ -13,7 +13,7 @@ from benchmark.estimator import regular_frame
 from benchmark.stream_data import Block, Clock, Stream, short_training
 from benchmark.stream_rows import FROZEN, ROWS, Errors, Subject, measure
 from titans_ts.datasets import Dataset, load_dataset
-from titans_ts.fitted import FitOptions, FittedModel
+from titans_ts.fitting import FitOptions, fit_model
 from titans_ts.model import ModelConfig
 from titans_ts.tables.read import read_table
 from titans_ts.training.config import TrainConfig
@@ -96,6 +96,6 @@ def test_the_last_value_has_its_known_error_in_table_s2(name: str, mse: float, d
     (fold,) = backtest_folds(panel, 24, val_size=len(data.split.validation))
     config = ModelConfig(lookback=24, horizon=24, n_series=panel.n_series, d_model=8, scale_windows=False)
     options = FitOptions(train_config=lambda n: TrainConfig(max_epochs=0), device=torch.device("cpu"))
-    stream = Stream(data, FittedModel.fit(panel, fold, config, options))
+    stream = Stream(data, fit_model(panel, fold, config, options))
     errors, _ = measure(ROWS["last value"], Subject(stream))
     assert errors.at(stream.test).squared.mean(dtype=np.float64) == pytest.approx(mse, abs=5e-5)
