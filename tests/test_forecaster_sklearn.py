@@ -303,7 +303,12 @@ def test_a_search_hands_on_what_fit_takes():
     alone = tiny().fit(walks(), val_loss="mae").history_
     assert search.best_estimator_.history_.best.validation_loss == alone.best.validation_loss
     assert len(seen) > len(alone.evaluations)  # of the folds and of the fit after them
-    assert not has_fit_parameter(tiny(), "sample_weight")
+    weighted = GridSearchCV(tiny(max_epochs=0), {"d_model": [8]}, cv=TimeSeriesSplit(2))
+    with pytest.warns(UserWarning, match="sample_weight"):  # `score` takes none
+        weighted.fit(walks(), sample_weight={"a": 3, "b": 1})
+    expected = tiny(max_epochs=0).fit(walks(), sample_weight=[3, 1]).history_
+    assert weighted.best_estimator_.history_.best.relative_error == expected.best.relative_error
+    assert has_fit_parameter(tiny(), "sample_weight")
 
 
 def test_a_pipeline_hands_on_its_scaled_table():
@@ -377,7 +382,7 @@ def test_a_notebook_draws_a_diagram_or_writes_text(wrapped):
     "name",
     [
         "variant",
-        *("channel_mixing", "warm_start", "checkpoint_dir"),
+        "channel_mixing",
     ],
 )
 def test_parameters_that_did_nothing_are_gone(name):
@@ -419,8 +424,12 @@ def test_targets_beside_the_table_are_refused():
         ("mixer", "lstm", r"one of \('memory', 'attention', 'mamba', 'none'\), got 'lstm'"),
         ("linear_path", "yes", r"True, False or one of \('auto', 'per_series', 'across'\), got 'yes'"),
         ("linear_path", 2, "True or False, got 2"),
-        ("loss", "x", r"one of \('mse', 'mae', 'huber'\), got 'x'"),
-        ("loss", ["mse"], r"one of \('mse', 'mae', 'huber'\), got \['mse'\]"),
+        ("loss", "x", r"one of \('mse', 'mae', 'huber', 'quantile'\) or a function of forecast and truth, got 'x'"),
+        (
+            "loss",
+            ["mse"],
+            r"one of \('mse', 'mae', 'huber', 'quantile'\) or a function of forecast and truth, got \['mse'\]",
+        ),
         ("learning_rate", 0, "a positive number, got 0"),
         ("learning_rate", "fast", "a positive number, got 'fast'"),
         ("val_size", -1, r"a number of rows or a share in \[0, 1\), got -1"),
