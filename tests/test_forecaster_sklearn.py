@@ -386,7 +386,7 @@ def test_parameters_that_did_nothing_are_gone(name):
         TitansForecaster(**{name: None})
 
 
-@pytest.mark.parametrize("name", ["level", "quantiles", "future"])
+@pytest.mark.parametrize("name", ["future"])
 def test_arguments_of_predict_that_did_nothing_are_gone(trained, name):
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
         trained.predict(**{name: [80]})
