@@ -391,12 +391,6 @@ def test_parameters_that_did_nothing_are_gone(name):
         TitansForecaster(**{name: None})
 
 
-@pytest.mark.parametrize("name", ["level", "quantiles"])
-def test_arguments_of_predict_that_did_nothing_are_gone(trained, name):
-    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
-        trained.predict(**{name: [80]})
-
-
 def test_targets_beside_the_table_are_refused():
     with pytest.raises(ValueError, match="`y` must be None: the table given as `df` holds the targets"):
         tiny().fit(walks(), walks()["a"])

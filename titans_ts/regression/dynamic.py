@@ -21,12 +21,20 @@ import torch
 from torch import Tensor
 
 from titans_ts.devices import seeded
-from titans_ts.model import ModelConfig, SimbaForecaster
+from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.tables.covariate_columns import FUTURE, STATIC, CovariateColumn
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.series_data import SeriesData, evenly_spaced
 from titans_ts.training.choices import Choice
-from titans_ts.training.closed_form import RIDGE_UNVALIDATED, RIDGES, Sample, Scoring, ridge_regression, solve
+from titans_ts.training.closed_form import (
+    RIDGE_UNVALIDATED,
+    RIDGES,
+    Sample,
+    Scoring,
+    ridge_regression,
+    solve,
+    weight_of_series,
+)
 from titans_ts.training.moments import Moments
 from titans_ts.training.relative import naive_errors
 from titans_ts.windows.scaler import Scaler
@@ -226,6 +234,11 @@ class _Turn(NamedTuple):
     validation: Windows | None
     naive: Tensor  # (n_series,) errors, of the values with their effects
 
+    @property
+    def scored(self) -> Windows:
+        """The windows whose errors choose."""
+        return self.train if self.validation is None else self.validation
+
     @classmethod
     def of(cls, data: SeriesData[Tensor], fold: Fold, config: ModelConfig, naive: Tensor | None = None) -> _Turn | None:
         windows = fold_windows(data, fold, lookback=config.lookback, horizon=config.horizon)
@@ -249,20 +262,21 @@ def _solve_effect(
     """Errors without and with the effects, and the weights: common, and of each series (n_series or 0, features)."""
     n_series = raw.n_series
     everyone = torch.arange(n_series)
-    some = torch.full((n_series,), -1)
-    kept = everyone[evenly_spaced(n_series, MOST_SERIES)]
+    some, of_series = torch.full((n_series,), -1), weight_of_series(config, turn.scored)
+    able = everyone if of_series is None else of_series.cpu().nonzero().flatten()
+    kept = able[evenly_spaced(len(able), MOST_SERIES)]
     some[kept] = torch.arange(len(kept))
     own = n_series <= MOST_SERIES
     with torch.no_grad():
         train = _moments(turn, turn.train, raw, basis, config, everyone if own else torch.zeros_like(everyone))
         scored, naive = train, turn.naive
-        if turn.validation is not None or not own:
-            windows = turn.train if turn.validation is None else turn.validation
-            scored = _moments(turn, windows, raw, basis, config, some)
+        if turn.validation is not None or len(kept) < n_series:
+            scored = _moments(turn, turn.scored, raw, basis, config, some)
         naive = torch.nn.functional.pad(naive, (0, n_series - len(naive)), value=torch.nan)[kept]
         scale = train.xx.sum(0).diagonal().sqrt()
         scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
-        train, scoring = train.scaled(1 / scale), Scoring(scored, naive).scaled(1 / scale)
+        weight = None if of_series is None else of_series[kept]
+        train, scoring = train.scaled(1 / scale), Scoring(scored, naive, weight).scaled(1 / scale)
         ridges = RIDGES if turn.validation is not None else (RIDGE_UNVALIDATED,)
         pooled = train.pooled(len(scale))
         nothing = torch.zeros_like(pooled.xy)
@@ -283,8 +297,8 @@ def _moments(
     device = windows.device
     stride = max(1, -(-len(windows) // MOST_WINDOWS))
     numbers = torch.arange(0, len(windows), stride, device=device)
-    found = [(batch.series, batch.time_index) for batch in (windows.batch(i) for i in numbers.split(4096))]
-    series, time_index = (torch.cat(x).cpu().numpy() for x in zip(*found, strict=True))
+    found = [(batch.series, batch.time_index, _weight(batch)) for batch in map(windows.batch, numbers.split(4096))]
+    series, time_index, weight = (torch.cat(x).cpu().numpy() for x in zip(*found, strict=True))
     total, n_parts = None, int(parts.max()) + 1
     for index in _parts(raw, 0):
         data = raw.take(index)
@@ -293,21 +307,27 @@ def _moments(
         if total is None:
             total = Moments.zero(n_parts, features.shape[1] - 1, 1, device)
         for place, i in enumerate(index.tolist()):
-            part, mine = int(parts[i]), time_index[series == i] - raw.starts[i]
-            if part < 0 or not len(mine):
+            part, own = int(parts[i]), series == i
+            if part < 0 or not own.any():
                 continue
             of_series = columns[data.rows_of(place)]
             size = max(1, MOST_NUMBERS // (features.shape[1] * STEPS))
-            for begins in np.split(mine, range(size, len(mine), size)):
-                left = torch.cat([_left(of_series, int(begin), turn, config.lookback) for begin in begins]).double()
+            mine = list(zip((time_index[own] - raw.starts[i]).tolist(), weight[own].tolist(), strict=True))
+            for few in (mine[n : n + size] for n in range(0, len(mine), size)):
+                left = torch.cat([_left(of_series, begin, turn, config.lookback) * w**0.5 for begin, w in few]).double()
                 x, y = left[:, :-1], left[:, -1:]
                 total.xx[part] += x.mT @ x
                 total.xy[part] += x.mT @ y
                 total.yy[part] += y.square().sum()
-                total.n[part] += len(y)
+                total.n[part] += len(left) / len(few) * sum(w for _, w in few)
     if total is None:
         raise ValueError("`windows` must hold windows of the series that `parts` names.")
     return total
+
+
+def _weight(batch: Batch) -> Tensor:
+    """How much each window counts, (samples,)."""
+    return torch.ones(batch.n_samples, device=batch.past.device) if batch.weight is None else batch.weight
 
 
 def _left(rows: Tensor, begin: int, turn: _Turn, lookback: int) -> Tensor:
