@@ -14,64 +14,49 @@ import pytest
 from titans_ts import TitansForecaster
 from titans_ts.datasets import Dataset
 
+QUICK: dict[str, Any] = dict(lookback=48, max_epochs=0, linear_path=True, context="window", combine=False)
+
 
 def rentals(weeks: int) -> pd.DataFrame:
-    hour = np.arange(weeks * demo.WEEK)
-    times = pd.date_range("2024-01-01", periods=len(hour), freq="h")
-    return pd.DataFrame({"ds": times, "cnt": 100 + 50 * np.sin(hour * 2 * np.pi / 24)})
+    """A day's rhythm, noise, and what the temperature adds."""
+    rng, hour = np.random.default_rng(0), np.arange(weeks * demo.WEEK)
+    table = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=len(hour), freq="h")})
+    table["temp"] = rng.normal(0.5, 0.1, len(hour))
+    table["cnt"] = 100 + 50 * np.sin(hour * 2 * np.pi / 24) + 200 * table["temp"] + rng.normal(0, 10, len(hour))
+    return table
 
 
 def test_it_says_how_good_it_is_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    noisy = rentals(8)
-    noisy["cnt"] += np.random.default_rng(0).normal(0, 10, len(noisy))
-    monkeypatch.setattr(demo, "load_dataset", lambda name: Dataset(noisy, name, "h", None, None))  # type: ignore[arg-type]
+    data = Dataset(rentals(8), "bike_sharing", "h", None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(demo, "load_dataset", lambda name: data)
     monkeypatch.setattr(demo, "LAST", "2024-02-25")  # the last day
-    quick: dict[str, Any] = dict(lookback=48, max_epochs=0, linear_path=True, context="window", combine=False)
-    monkeypatch.setattr(demo, "TitansForecaster", partial(TitansForecaster, **quick))
+    monkeypatch.setattr(demo, "COVARIATES", ["temp"])
+    monkeypatch.setattr(demo, "TitansForecaster", partial(TitansForecaster, **QUICK))
     demo.main(["--picture", str(tmp_path / "demo.png")])
     printed = capsys.readouterr().out
     assert f"{6 * demo.WEEK} hours to learn from, {2 * demo.WEEK} held out" in printed
-    found = {line[2:17].strip(): line[17:] for line in printed.splitlines() if line.startswith("  ")}
-    ours, theirs = float(found["titans_ts"]), float(found["seasonal naive"])
-    assert 7.5 < ours < theirs  # the noise's mean absolute value is 8
+    found = {line[2:20].strip(): line[20:] for line in printed.splitlines() if line.startswith("  ")}
+    ours, without, closed, naive = (
+        float(found[name]) for name in ("titans_ts", "without covariates", "closed form alone", "seasonal naive")
+    )
+    assert 7.5 < ours < 9 < 16 < min(without, closed) < naive  # the noise's mean absolute value is 8, with warmth 18
     change = float(printed.split("titans_ts is ")[1].partition("%")[0])
-    assert change == pytest.approx(100 * (1 - ours / theirs), abs=1)  # of errors that are printed to a tenth
+    assert change == pytest.approx(100 * (1 - ours / naive), abs=1)  # of errors that are printed to a tenth
     assert "better than repeating the last week" in printed
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_errors_are_those_of_every_midnight_held_out() -> None:
-    class Nothing:
-        horizon_ = demo.WEEK
+def test_errors_are_those_of_a_forecast_a_day_and_missing_hours_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
 
-        def __init__(self) -> None:
-            self.origins: list[pd.Timestamp] = []
+    def forecasts(model: Any, rows: pd.DataFrame, **windows: Any) -> pd.DataFrame:
+        asked.append(windows)
+        rows = rows.assign(unique_id="cnt", cutoff=0)[["unique_id", "ds", "cutoff", "cnt"]]
+        return rows.assign(found=rows["cnt"] + len(asked))
 
-        def predict(self, df: pd.DataFrame) -> pd.DataFrame:
-            times = pd.date_range(df["ds"].iloc[-1], periods=demo.WEEK + 1, freq="h")[1:]
-            self.origins.append(times[0])
-            return pd.DataFrame({"ds": times, "Titans": 0.0})
-
-    model: Any = Nothing()
-    hours = rentals(5)
-    hours = hours.drop(index=[3 * demo.WEEK + 5])  # a missing hour is not counted
-    found = demo.held_out_errors(model, hours, pd.Timestamp("2024-01-22"))
-    assert model.origins == pd.date_range("2024-01-22", periods=8, freq="D").tolist()
-    assert found["titans_ts"] == pytest.approx(100, rel=0.01)
-    assert found["seasonal naive"] == pytest.approx(0, abs=0.05)  # but for what stands for the missing hour
-
-
-def test_the_picture_shows_what_was_held_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    hours, drawn = rentals(5), []
-    plot = demo.plot_forecast
-    monkeypatch.setattr(demo, "plot_forecast", lambda *a, **how: drawn.append(plot(*a, **how)) or drawn[-1])
-    past = hours[: 3 * demo.WEEK]
-    how: dict[str, Any] = dict(lookback=48, max_epochs=0, linear_path=True, context="window", combine=False, verbose=0)
-    model = TitansForecaster(**demo.NAMES, **how, horizon=demo.WEEK).fit(past)
-    demo.draw(past, model.predict(), hours, tmp_path / "demo.png")
-    lines = {each.get_label(): np.asarray(each.get_ydata()) for each in drawn[0].lines}
-    assert len(lines["history"]) == len(lines["actual"]) == demo.WEEK
-    np.testing.assert_allclose(lines["forecast"], lines["actual"], atol=1)  # a clean season is forecast
-    assert drawn[0].get_ylabel() == "rentals an hour"
+    monkeypatch.setattr(demo, "cross_validation", forecasts)
+    found = demo.held_out_errors(TitansForecaster(), rentals(5))
+    assert list(found.values()) == pytest.approx([1, 2, 3, 4])
+    assert asked == [dict(h=demo.WEEK, n_windows=8, step_size=demo.DAY, refit=False)] * 4

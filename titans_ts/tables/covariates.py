@@ -86,6 +86,8 @@ def _categories(column: pd.Series) -> tuple[Any, ...] | None:
 def _numbers(values: pd.Series, column: CovariateColumn) -> np.ndarray:
     """A column's numbers, or those of its categories, (rows,) float64."""
     if column.categories is None:
+        if types.infer_dtype(values, skipna=True) in ("boolean", "integer", "floating", "mixed-integer-float"):
+            values = values.astype("Float64")  # gaps make objects of them
         dtype = values.dtype
         if types.is_complex_dtype(dtype) or not (types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)):
             raise TypeError(f"column {column.name!r} must hold numbers as in the data fitted, got dtype {dtype}.")
