@@ -95,7 +95,9 @@ def test_missing_rows_are_listed() -> None:
 
 
 def test_of_many_missing_rows_the_first_are_listed() -> None:
-    with pytest.raises(ValueError, match=r"10 of 20 are missing: \[\('b', 2024-01-08\),.*\('b', 2024-01-12\), \.\.\.\]"):
+    with pytest.raises(
+        ValueError, match=r"10 of 20 are missing: \[\('b', 2024-01-08\),.*\('b', 2024-01-12\), \.\.\.\]"
+    ):
         read(future(10)[:10], 10)
 
 
@@ -107,7 +109,9 @@ def test_rows_that_come_twice_are_refused(rows: list[int]) -> None:
 
 @pytest.mark.parametrize(("column", "value"), [("x", [0, np.nan, 1, 2]), ("kind", ["u", None, "u", "v"])])
 def test_missing_values_are_listed(column: str, value: list[Any]) -> None:
-    with pytest.raises(ValueError, match=rf"column '{column}' of `future` has 1 missing values, at \[\('a', 2024-01-07\)"):
+    with pytest.raises(
+        ValueError, match=rf"column '{column}' of `future` has 1 missing values, at \[\('a', 2024-01-07\)"
+    ):
         read(future(**{column: value}))
 
 

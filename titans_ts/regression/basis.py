@@ -142,6 +142,6 @@ def trailing_mean(values: np.ndarray, data: SeriesData[Any], rows: int) -> np.nd
 def _before(values: np.ndarray, row: np.ndarray, steps: int) -> np.ndarray:
     """The value so many rows before in the same series, 0 before its first."""
     shifted = np.zeros_like(values)
-    shifted[steps:] = values[: len(values) - steps]
+    shifted[steps:] = values[: max(len(values) - steps, 0)]
     shifted[row < steps] = 0.0
     return shifted
