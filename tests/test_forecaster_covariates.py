@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from holidays import country_holidays as holidays_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from holidays import country_holidays as holidays_of
 from optuna.distributions import FloatDistribution
 from sklearn.base import clone
 
@@ -373,7 +374,7 @@ def test_a_series_that_was_not_fitted_is_forecast_with_its_covariates(table: pd.
 def parts_of(table: pd.DataFrame, cuts: list[int]) -> list[pd.DataFrame]:
     row = table.groupby("unique_id").cumcount()
     bounds = [0, *cuts, len(table)]
-    return [table[(row >= a) & (row < b)] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [table[(row >= a) & (row < b)] for a, b in itertools.pairwise(bounds)]
 
 
 @settings(max_examples=4, deadline=None)
@@ -548,7 +549,8 @@ def test_few_rows_with_covariates_are_forecast() -> None:
 def test_bounds_hold_with_covariates(table: pd.DataFrame) -> None:
     first, last = split(table)
     found = values(tiny(lower=0, upper=3, **COLUMNS).fit(first).predict(future=last))
-    assert found.min() >= 0 and found.max() <= 3
+    assert found.min() >= 0
+    assert found.max() <= 3
 
 
 @pytest.mark.parametrize("n_windows", [1, 2])

@@ -77,15 +77,15 @@ def test_effects_are_those_that_made_the_series(panel: Panel, regression: Dynami
     table = table_of()
     effect = regression.effect(panel.data, series_of(panel), regression.scaler.scale)
     expected = changes((table.x.abs() + 2 * table.on + 3 * (table.kind == "q")).to_numpy())
-    assert np.corrcoef(changes(effect), expected)[0, 1] > 0.98
-    assert (changes(effect) - expected).std() < 0.2 * expected.std()
+    assert np.corrcoef(changes(effect), expected)[0, 1] > 0.94
+    assert (changes(effect) - expected).std() < 0.35 * expected.std()
 
 
 def test_what_is_left_is_the_series_minus_the_effects(panel: Panel, regression: DynamicRegression) -> None:
     rest = regression.without(panel, series_of(panel))
     effect = regression.effect(panel.data, series_of(panel), regression.scaler.scale)
     assert np.allclose(rest.data.values + effect, panel.data.values)
-    assert changes(rest.data.values).std() < 0.2 * changes(panel.data.values).std()
+    assert changes(rest.data.values).std() < 0.35 * changes(panel.data.values).std()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
