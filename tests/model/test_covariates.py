@@ -1,4 +1,4 @@
-"""Covariates in the network: what is read, the path of past ones against plain products, tokens that begin at nothing."""
+"""Covariates in the network: what is read, the path of past ones against plain products, tokens that begin empty."""
 
 from __future__ import annotations
 
