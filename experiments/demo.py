@@ -34,7 +34,9 @@ def main(argv: list[str] | None = None) -> None:
     hours = load_dataset("bike_sharing").frame[["ds", "cnt", *COVARIATES]]
     hours = hours[hours["ds"] < pd.Timestamp(LAST) + pd.Timedelta(days=1)]
     past, held_out = hours[:-HELD_OUT], hours[-HELD_OUT:]
-    print(f"Bicycle rentals in Washington, D.C.: {len(past)} hours to learn from, {HELD_OUT} held out, with the weather,")
+    print(
+        f"Bicycle rentals in Washington, D.C.: {len(past)} hours to learn from, {HELD_OUT} held out, with the weather,"
+    )
     print("holidays and working days of all hours, as they were: a forecast of the weather would tell less")
 
     begun = time.perf_counter()

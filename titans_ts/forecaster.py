@@ -524,7 +524,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         >>> df["y"] = 100 + 2 * df.temp
         >>> model = TitansForecaster(horizon=3, lookback=24, max_epochs=0, future_cols=["temp"]).fit(df)
         >>> future = model.make_future_frame().assign(temp=[10.0, 20.0, 30.0])
-        >>> model.predict(future=future).round(0)
+        >>> model.predict(future=future).round({"Titans": 0})
                            ds  Titans
         0 2024-01-21 20:00:00   120.0
         1 2024-01-21 21:00:00   140.0

@@ -67,6 +67,16 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert np.array_equal(found, calendar_features(("hour",), calendar, ONE, series, time_index)[order])
 
 
+def test_series_may_lie_centuries_apart() -> None:
+    labels = pd.DatetimeIndex(["1900-01-01 10:00", "2200-07-04 23:59"]).as_unit("s")
+    calendar = Calendar.of(labels, "min")
+    series = np.array([0, 1])
+    found = calendar_features(
+        ("hour", "holidays:US"), calendar, pd.Index(["a", "b"]), series, calendar.time_index(labels)
+    )
+    assert found[:, 0].tolist() == [10, 23]
+
+
 def test_holidays_are_those_of_the_country() -> None:
     labels = pd.date_range("2023-12-20", "2024-07-10", freq="D")
     found = features(labels, "holidays:US")[:, 0]

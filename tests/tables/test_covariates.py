@@ -147,7 +147,7 @@ def test_rows_that_are_skipped_are_filled_too() -> None:
 
 
 def test_the_ends_of_a_column_are_carried_not_extended() -> None:
-    table = long_table({"a": 5, "b": 5}).assign(x=[np.nan, 2, 4, 8, np.nan] + [np.nan, np.nan, 7, 9, np.nan])
+    table = long_table({"a": 5, "b": 5}).assign(x=[np.nan, 2, 4, 8, np.nan, np.nan, np.nan, 7, 9, np.nan])
     panel = read(table, missing="interpolate", past=["x"])
     assert covariates(panel)[:, 0].tolist() == [2, 2, 4, 8, 8, 7, 7, 7, 9, 9]
 
@@ -192,7 +192,8 @@ def test_ahead_static_columns_stay_past_ones_are_not_known_and_the_calendar_goes
     future = np.arange(4.0).reshape(2, 2, 1)
     ahead = covariates_ahead(panel, 2, future)
     assert ahead.starts.tolist() == panel.data.ends.tolist()
-    static, past, known, day = covariates(panel)[0:0].T if ahead.covariates is None else ahead.covariates.T
+    assert ahead.covariates is not None
+    static, past, known, day = ahead.covariates.T
     assert static.tolist() == [0, 0, 1, 1]
     assert np.isnan(past).all()
     assert known.tolist() == [0, 1, 2, 3]

@@ -63,17 +63,20 @@ def test_few_rows_of_a_single_series_and_of_a_wide_table_are_read(steps: int) ->
     single = history()[:5].drop(columns="unique_id")
     ahead = future(steps)[:steps].drop(columns="unique_id")
     found = read_future(ahead, panel_of(single), steps)
-    assert found is not None and found[0, :, 0].tolist() == list(range(steps))
+    assert found is not None
+    assert found[0, :, 0].tolist() == list(range(steps))
 
     wide = wide_table(5, x=np.arange(5.0), kind="u")
     times = pd.date_range("2024-01-01 05:00", periods=steps, freq="h", name="when")
     table = pd.DataFrame({"x": np.arange(steps) + 7.0, "kind": "u"}, index=times)
     found = read_future(table, panel_of(wide), steps)
-    assert found is not None and found[:, :, 0].tolist() == [[7.0 + i for i in range(steps)]] * 2
+    assert found is not None
+    assert found[:, :, 0].tolist() == [[7.0 + i for i in range(steps)]] * 2
 
     column = wide.reset_index()
     found = read_future(table.reset_index(), panel_of(column, time_col="when"), steps)
-    assert found is not None and found[:, :, 0].tolist() == [[7.0 + i for i in range(steps)]] * 2
+    assert found is not None
+    assert found[:, :, 0].tolist() == [[7.0 + i for i in range(steps)]] * 2
 
 
 def test_polars_frames_are_read() -> None:
@@ -103,7 +106,7 @@ def test_of_many_missing_rows_the_first_are_listed() -> None:
 
 @pytest.mark.parametrize("rows", [[0, 0, 1, 2, 3], [0, 1, 2, 3, 3, 3]])
 def test_rows_that_come_twice_are_refused(rows: list[int]) -> None:
-    with pytest.raises(ValueError, match="2024-01-0[69]"):
+    with pytest.raises(ValueError, match=r"2024-01-0[69]"):
         read(future().iloc[rows])
 
 
@@ -143,7 +146,7 @@ def test_something_given_where_nothing_is_wanted_is_refused() -> None:
 
 @pytest.mark.parametrize("given", [3, np.ones((2, 2)), "later"])
 def test_what_is_no_frame_is_refused(given: Any) -> None:
-    with pytest.raises(TypeError, match="frame|Frame"):
+    with pytest.raises(TypeError, match=r"[fF]rame"):
         read(given)
 
 
@@ -172,7 +175,8 @@ def test_rows_that_came_later_give_the_future_and_stay_after_their_last() -> Non
         table.assign(y=1.0).drop(index=[5]), calendar=panel.calendar, covariates=panel.covariates, min_rows=1
     )
     found = future_of_rows(rows, panel, 3)
-    assert found is not None and found[..., 0].tolist() == [[0, 1, 2], [3, 4, 4]]
+    assert found is not None
+    assert found[..., 0].tolist() == [[0, 1, 2], [3, 4, 4]]
 
 
 def test_rows_that_came_later_must_begin_at_once() -> None:

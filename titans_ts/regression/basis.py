@@ -21,6 +21,9 @@ MOST_SAMPLED = 2**18  # rows from which quantiles are taken
 FEW, SOME = 7, 12  # columns of a covariate's basis, up to which its effect may follow the season closely, or coarsely
 CLOSELY, COARSELY = 8, 3  # harmonics of the season
 TRAILING = 1, 3  # seasons before, whose mean of a number has an effect of its own: houses and soil warm slowly
+# How far effects are expected to bend, to follow the season and to last, over the effect itself: a ridge shrinks all
+# weights alike, so features carry what is expected of theirs, as those of the linear path do.
+BEND, WAVE, TRAIL = 0.5, 0.7, 0.5
 MOST_FEATURES = 512  # of all covariates, by fewer harmonics where they are more
 MOST_TRAILING = 256  # of all trailing means, likewise
 MOST_PAIRS = 64  # of the dummies of static covariates and the basis of future ones
@@ -95,7 +98,7 @@ class Basis:
             if i in trailing:
                 for seasons in TRAILING:
                     mean = trailing_mean(data.covariates[:, i], data, seasons * self.period)
-                    parts.append(_products(self._base(i, mean), coarse))
+                    parts.append(TRAIL * _products(self._base(i, mean), coarse))
         pairs = sum(d.shape[1] for d in dummies) * sum(o.shape[1] for o in others)
         if 0 < pairs <= MOST_PAIRS:
             groups, effects = np.concatenate(dummies, axis=1), np.concatenate(others, axis=1)
@@ -121,7 +124,7 @@ class Basis:
             return (values[:, None] == np.arange(len(column.categories))).astype(np.float32)
         z = (values - self.mean[i]) / self.std[i]
         knots = self.knots[i][np.isfinite(self.knots[i])]
-        return np.concatenate([z[:, None], np.maximum(z[:, None] - knots, 0)], axis=1).astype(np.float32)
+        return np.concatenate([z[:, None], BEND * np.maximum(z[:, None] - knots, 0)], axis=1).astype(np.float32)
 
 
 def _harmonics(sizes: list[int], period: int) -> tuple[int, ...]:
@@ -144,7 +147,8 @@ def _waves(phase: np.ndarray, period: int, harmonics: int) -> np.ndarray:
     waves = np.ones((len(phase), 1 + 2 * harmonics), dtype=np.float32)
     if harmonics:
         angle = np.multiply.outer(phase * (2 * math.pi / period), np.arange(1, harmonics + 1))
-        waves[:, 1::2], waves[:, 2::2] = np.cos(angle), np.sin(angle)
+        size = WAVE / np.sqrt(np.arange(1, harmonics + 1))
+        waves[:, 1::2], waves[:, 2::2] = size * np.cos(angle), size * np.sin(angle)
     return waves
 
 
@@ -169,6 +173,6 @@ def trailing_mean(values: np.ndarray, data: SeriesData[Any], rows: int) -> np.nd
 def _before(values: np.ndarray, row: np.ndarray, steps: int) -> np.ndarray:
     """The value so many rows before in the same series, 0 before its first."""
     shifted = np.zeros_like(values)
-    shifted[steps:] = values[: len(values) - steps]
+    shifted[steps:] = values[: max(len(values) - steps, 0)]
     shifted[row < steps] = 0.0
     return shifted

@@ -36,7 +36,7 @@ from titans_ts.training.closed_form import (
     weight_of_series,
 )
 from titans_ts.training.moments import Moments
-from titans_ts.training.relative import naive_errors
+from titans_ts.training.relative import SMALLEST, naive_errors
 from titans_ts.windows.scaler import Scaler
 from titans_ts.windows.splits import Fold, fold_windows
 from titans_ts.windows.windows import Windows, on_device
@@ -50,6 +50,8 @@ MOST_SERIES = 64  # with effects of their own; as many choose ridges where there
 MOST_MOMENTS = 2**25  # numbers in the moments of series
 MOST_NUMBERS = 2**24  # features that are held at once
 MARGIN = 0.002  # by which the errors must be smaller
+CLEAR = 2.0  # standard errors by which they must be, too: of many ridges one is better by chance
+LEAST_SQUARE = 1e-10  # mean of what is left of a feature squared, below which it is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,16 +213,16 @@ def fit_regression(
         d_model=4,
         n_heads=1,
     )
-    rest, found, errors, turn = raw, None, dict[str, float](), None
+    rest, found, errors, turn, is_clear = raw, None, dict[str, float](), None, False
     for _ in range(TURNS):
         turn = _Turn.of(on_device(rest, device), fold, config, None if turn is None else turn.naive)
         if turn is None:
             return None, ()
-        without, error, weight, per_series = _solve_effect(turn, raw, basis, config)
+        without, error, weight, per_series, is_clear = _solve_effect(turn, raw, basis, config)
         errors = {"left out": min(without, errors.get("left out", without)), "read": error}
         found = DynamicRegression(basis, scaler, weight, per_series)
         rest = raw.with_values(raw.values - found.effect(raw, np.arange(data.n_series), np.ones(data.n_series)))
-    read = errors["read"] < (1 - MARGIN) * errors["left out"]
+    read = is_clear and errors["read"] < (1 - MARGIN) * errors["left out"]
     choice = Choice("covariates", "read" if read else "left out", errors)
     return found if read else None, (choice,)
 
@@ -258,8 +260,10 @@ class _Turn(NamedTuple):
 
 def _solve_effect(
     turn: _Turn, raw: SeriesData[np.ndarray], basis: Basis, config: ModelConfig
-) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """Errors without and with the effects, and the weights: common, and of each series (n_series or 0, features)."""
+) -> tuple[float, float, np.ndarray, np.ndarray, bool]:
+    """Errors without and with the effects, the weights, common and of each series (n_series or 0, features), and
+    whether the errors differ clearly.
+    """
     n_series = raw.n_series
     everyone = torch.arange(n_series)
     some, of_series = torch.full((n_series,), -1), weight_of_series(config, turn.scored)
@@ -273,21 +277,37 @@ def _solve_effect(
         if turn.validation is not None or len(kept) < n_series:
             scored = _moments(turn, turn.scored, raw, basis, config, some)
         naive = torch.nn.functional.pad(naive, (0, n_series - len(naive)), value=torch.nan)[kept]
-        scale = train.xx.sum(0).diagonal().sqrt()
-        scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
+        size = train.xx.sum(0).diagonal()
+        # of a constant the path leaves nothing but rounding
+        by = (size > LEAST_SQUARE * train.n.sum()).double().unsqueeze(-1)
         weight = None if of_series is None else of_series[kept]
-        train, scoring = train.scaled(1 / scale), Scoring(scored, naive, weight).scaled(1 / scale)
+        train, scoring = train.scaled(by), Scoring(scored, naive, weight).scaled(by)
         ridges = RIDGES if turn.validation is not None else (RIDGE_UNVALIDATED,)
-        pooled = train.pooled(len(scale))
+        pooled = train.pooled(len(by))
         nothing = torch.zeros_like(pooled.xy)
         without = scoring.error(nothing)
         error, common = ridge_regression(pooled, scoring, nothing, ridges)
-        added = common.new_zeros(0, len(scale))
-        if own and n_series > 1 and n_series * len(scale) ** 2 <= MOST_MOMENTS:
+        added, chosen = common.new_zeros(0, len(by)), common
+        if own and len(kept) == n_series > 1 and n_series * len(by) ** 2 <= MOST_MOMENTS:
             of_each, away = ridge_regression(train, scoring, common, ridges)
             if of_each < error:
-                error, added = of_each, (away / scale)[..., 0]
-    return without, error, (common / scale)[:, 0].cpu().numpy(), added.cpu().numpy()
+                error, added, chosen = of_each, (away * by)[..., 0], common + away
+        is_clear = turn.validation is None or _standard_errors(scoring, chosen, turn.path.shape[1]) > CLEAR
+    return without, error, (common * by)[:, 0].cpu().numpy(), added.cpu().numpy(), is_clear
+
+
+def _standard_errors(scoring: Scoring, weight: Tensor, steps: int) -> float:
+    """The gain in squared errors over its standard error, were there no effect: series count as in relative errors.
+
+    Each row is forecast from as many windows as there are `steps`, whose errors have much in common: as one.
+    """
+    moments = scoring.moments
+    effect = (weight * (moments.xx @ weight)).sum((-2, -1))
+    gain = 2 * (weight * moments.xy).sum((-2, -1)) - effect
+    share = 1 / (moments.n * (scoring.naive + SMALLEST))
+    variance = 4 * steps * (moments.yy - gain).clamp(min=0) / moments.n * effect * share.square()
+    total, spread = (gain * share).nansum(), variance.nansum().sqrt()
+    return (total / spread).item() if spread > 0 else 0.0
 
 
 def _moments(

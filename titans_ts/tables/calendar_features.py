@@ -10,6 +10,7 @@ import pandas as pd
 from .calendar import Calendar
 
 HOLIDAYS = "holidays:"
+MOST_SPANNED = 4  # steps for each row, up to which all between the first and the last are looked up
 CATEGORIES: dict[str, tuple[int, ...]] = {
     "minute": tuple(range(60)),
     "hour": tuple(range(24)),
@@ -61,15 +62,23 @@ def calendar_features(
         rows = np.flatnonzero(phase[series] == i)
         if not len(rows):
             continue
-        low = int(time_index[rows].min())
-        labels = own.labels(np.arange(low, int(time_index[rows].max()) + 1))
+        steps, at = _steps(time_index[rows])
+        labels = own.labels(steps)
         if isinstance(labels, pd.PeriodIndex):
             labels = labels.to_timestamp()
         if not isinstance(labels, pd.DatetimeIndex):
             raise TypeError(f"`calendar` needs dates, but times are numbers such as {labels[0]}; leave it out.")
         for column, name in enumerate(names):
-            found[rows, column] = _feature(name, labels)[time_index[rows] - low]
+            found[rows, column] = _feature(name, labels)[at]
     return found
+
+
+def _steps(time_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Different steps in order, and the place among them of each time index (rows,)."""
+    low, high = int(time_index.min()), int(time_index.max())
+    if high - low >= MOST_SPANNED * len(time_index):  # series lie far apart
+        return np.unique(time_index, return_inverse=True)
+    return np.arange(low, high + 1), time_index - low
 
 
 def _feature(name: str, labels: pd.DatetimeIndex) -> np.ndarray:

@@ -302,8 +302,8 @@ class Panel:
         table: dict[Any, Any] = {layout.time_col: write_dates(times, layout.written)}
         if layout.kind == "long":
             table = {layout.id_col: self.ids.repeat(len(steps)), **table}
-        outputs = forecast.reshape(-1, len(columns)).T
-        return pd.DataFrame(table | dict(zip(columns, outputs, strict=True)))
+        outputs = {name: forecast[..., i].ravel() for i, name in enumerate(columns)}
+        return pd.DataFrame(table | outputs)
 
     def _times(self, time_index: np.ndarray) -> pd.Index:
         """The labels of each series' time index (n_series, steps), series after series."""
