@@ -44,8 +44,8 @@ from titans_ts.windows.windows import Windows, on_device
 from .basis import Basis
 
 TURNS = 2  # of path and effect
-STEPS = 4  # ahead, whose errors choose
-MOST_WINDOWS = 2**12  # that choose the effect, evenly spaced
+STEPS = 4  # ahead whose errors choose, at least; more where few windows validate
+MOST_STEPS = 2**14  # of all windows that choose the effect, evenly spaced
 MOST_SERIES = 64  # with effects of their own; as many choose ridges where there are more
 MOST_MOMENTS = 2**25  # numbers in the moments of series
 MOST_NUMBERS = 2**24  # features that are held at once
@@ -251,8 +251,9 @@ class _Turn(NamedTuple):
         with seeded(0):
             network = SimbaForecaster(config).to(data.values.device).eval()
         if naive is None:
-            naive = naive_errors(train if validation is None else validation, most=MOST_WINDOWS)
-        sample = Sample(max(1, config.horizon // STEPS))
+            naive = naive_errors(train if validation is None else validation, most=MOST_STEPS // STEPS)
+        n_steps = max(STEPS, MOST_STEPS // len(train if validation is None else validation))
+        sample = Sample(max(1, config.horizon // n_steps))
         with torch.no_grad():
             found = solve(network, train, validation, naive, sample)
         return cls(found.weight, sample.steps, train, validation, naive)
@@ -292,20 +293,22 @@ def _solve_effect(
             of_each, away = ridge_regression(train, scoring, common, ridges)
             if of_each < error:
                 error, added, chosen = of_each, (away * by)[..., 0], common + away
-        is_clear = turn.validation is None or _standard_errors(scoring, chosen, turn.path.shape[1]) > CLEAR
+        n_rows = len(turn.scored) + len(kept) * (config.horizon - 1)
+        is_clear = turn.validation is None or _standard_errors(scoring, chosen, n_rows) > CLEAR
     return without, error, (common * by)[:, 0].cpu().numpy(), added.cpu().numpy(), is_clear
 
 
-def _standard_errors(scoring: Scoring, weight: Tensor, steps: int) -> float:
+def _standard_errors(scoring: Scoring, weight: Tensor, n_rows: int) -> float:
     """The gain in squared errors over its standard error, were there no effect: series count as in relative errors.
 
-    Each row is forecast from as many windows as there are `steps`, whose errors have much in common: as one.
+    Of `n_rows` rows, each may be forecast from several windows, whose errors have much in common: as one.
     """
     moments = scoring.moments
     effect = (weight * (moments.xx @ weight)).sum((-2, -1))
     gain = 2 * (weight * moments.xy).sum((-2, -1)) - effect
     share = 1 / (moments.n * (scoring.naive + SMALLEST))
-    variance = 4 * steps * (moments.yy - gain).clamp(min=0) / moments.n * effect * share.square()
+    times = (moments.n.sum() / n_rows).clamp(min=1)
+    variance = 4 * times * (moments.yy - gain).clamp(min=0) / moments.n * effect * share.square()
     total, spread = (gain * share).nansum(), variance.nansum().sqrt()
     return (total / spread).item() if spread > 0 else 0.0
 
@@ -315,7 +318,7 @@ def _moments(
 ) -> Moments:
     """Moments of what the path leaves of features and of values, by the part of each series, -1 for none."""
     device = windows.device
-    stride = max(1, -(-len(windows) // MOST_WINDOWS))
+    stride = max(1, len(windows) * turn.path.shape[1] // MOST_STEPS)
     numbers = torch.arange(0, len(windows), stride, device=device)
     found = [(batch.series, batch.time_index, _weight(batch)) for batch in map(windows.batch, numbers.split(4096))]
     series, time_index, weight = (torch.cat(x).cpu().numpy() for x in zip(*found, strict=True))
@@ -331,7 +334,7 @@ def _moments(
             if part < 0 or not own.any():
                 continue
             of_series = columns[data.rows_of(place)]
-            size = max(1, MOST_NUMBERS // (features.shape[1] * STEPS))
+            size = max(1, MOST_NUMBERS // (features.shape[1] * turn.path.shape[1]))
             mine = list(zip((time_index[own] - raw.starts[i]).tolist(), weight[own].tolist(), strict=True))
             for few in (mine[n : n + size] for n in range(0, len(mine), size)):
                 left = torch.cat([_left(of_series, begin, turn, config.lookback) * w**0.5 for begin, w in few]).double()
