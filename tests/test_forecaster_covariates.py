@@ -299,7 +299,7 @@ def test_a_future_of_one_and_of_two_rows_has_the_frequency_of_the_history(
 
 
 def test_columns_that_are_not_named_are_refused_with_the_parameters(table: pd.DataFrame) -> None:
-    with pytest.raises(ValueError, match=r"name them in `static_cols`, `past_cols` or `future_cols`"):
+    with pytest.raises(ValueError, match=r"name covariates in `static_cols`, `past_cols` or `future_cols`"):
         tiny().fit(table)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titans_ts.regression.basis import MOST_FEATURES, Basis, trailing_mean
+from titans_ts.regression.basis import BEND, MOST_FEATURES, TRAIL, WAVE, Basis, trailing_mean
 from titans_ts.tables.covariate_columns import FUTURE, PAST, STATIC, CovariateColumn
 from titans_ts.tables.series_data import SeriesData
 
@@ -50,7 +50,7 @@ def test_a_number_bends_at_its_quantiles() -> None:
     z = (x - x.mean()) / x.std()
     assert found[:, 0] == pytest.approx(z, abs=1e-6)
     for i, knot in enumerate((200, 400, 600, 800), start=1):
-        assert found[:, i] == pytest.approx(np.maximum(z - z[knot], 0), abs=1e-6)
+        assert found[:, i] == pytest.approx(BEND * np.maximum(z - z[knot], 0), abs=1e-6)
 
 
 @pytest.mark.parametrize("values", [(0.0, 1.0), (3.0, 7.0), (5.0, 5.0)])
@@ -84,7 +84,8 @@ def test_past_columns_are_no_features() -> None:
 def test_effects_vary_with_the_phase_of_the_season() -> None:
     found = features((CovariateColumn("g", STATIC, ("p",)),), np.zeros((8, 1)), period=4)
     phase = np.arange(8) * np.pi / 2
-    expected = np.stack([np.ones(8), np.cos(phase), np.sin(phase), np.cos(2 * phase), np.sin(2 * phase)], axis=1)
+    waves = [np.cos(phase), np.sin(phase), np.cos(2 * phase) / np.sqrt(2), np.sin(2 * phase) / np.sqrt(2)]
+    expected = np.stack([np.ones(8), *(WAVE * wave for wave in waves)], axis=1)
     assert found == pytest.approx(expected, abs=1e-6)
 
 
@@ -93,7 +94,8 @@ def test_the_trailing_mean_of_a_season_is_a_feature() -> None:
     basis = Basis.of((NUMBER,), x, 4)
     found = basis.features(data_of(x, [50]))
     mean = np.array([x[max(0, i - 3) : i + 1].mean() for i in range(50)])
-    assert found[:, -5] == pytest.approx((mean - x.mean()) / x.std(), abs=1e-5)
+    expected = TRAIL * (mean - x.mean()) / x.std()
+    assert np.abs(found - expected[:, None]).max(0).min() == pytest.approx(0, abs=1e-5)
 
 
 def test_groups_have_effects_of_their_own() -> None:
