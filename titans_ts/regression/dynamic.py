@@ -50,7 +50,7 @@ MOST_SERIES = 64  # with effects of their own; as many choose ridges where there
 MOST_MOMENTS = 2**25  # numbers in the moments of series
 MOST_NUMBERS = 2**24  # features that are held at once
 MARGIN = 0.002  # by which the errors must be smaller
-CLEAR = 1.0  # standard errors by which they must be, too: of many ridges one is better by chance
+CLEAR = 1.5  # standard errors by which they must be, too: of many ridges one is better by chance
 LEAST_SQUARE = 1e-10  # mean of what is left of a feature squared, below which it is rounding
 
 
