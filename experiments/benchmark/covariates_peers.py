@@ -146,7 +146,7 @@ def features(problem: Problem) -> pd.DataFrame:
     times = frame[TIME].dt
     for name in problem.calendar:
         if name in CATEGORIES:
-            frame[name] = getattr(times, name).astype(float)
+            frame[name] = getattr(times, "day_of_week" if name == "weekday" else name).astype(float)
         else:
             country = importlib.import_module("holidays").country_holidays(name.partition(":")[2])
             days = {day: day in country for day in times.date.unique()}

@@ -80,7 +80,7 @@ def _feature(name: str, labels: pd.DatetimeIndex) -> np.ndarray:
     if name == "week":
         values = labels.isocalendar().week.to_numpy(np.float64)
     else:
-        values = np.asarray(getattr(labels, name), dtype=np.float64)
+        values = np.asarray(getattr(labels, "day_of_week" if name == "weekday" else name), dtype=np.float64)
     return values - CATEGORIES[name][0]
 
 
