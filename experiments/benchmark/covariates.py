@@ -4,16 +4,17 @@
     python experiments/benchmark/covariates.py bike_sharing --rows "ours, covariates" "LightGBM, recursive"
     python experiments/benchmark/covariates.py --print
 
-Rented bicycles with the weather, holidays and working days, and the load of 20 zones with the temperature; see
+Rented bicycles with the weather, holidays and working days, and the load of zones with the temperature; see
 covariates_data.py for where the test rows begin. The covariates are what was measured in the hours to forecast: real
 forecasts of the weather would do worse. All models are fitted once on the rows before test, choose by the same last
 rows of these, and forecast the next hours from the end of each test day, having seen the values until then. Ours is
-`TitansForecaster` with no more than horizon, lookback, columns and the validation rows set; the others need
-`pip install -c constraints.txt -e '.[bench]'`, and their rows are left out where they are absent.
+`TitansForecaster` with no more than horizon, lookback, columns, `lower=0` and the validation rows set, and once fitted
+to the square roots of the values; the others need `pip install -c constraints.txt -e '.[bench]'`, and their rows are
+left out where they are absent.
 
-Errors are in per cent of each series' mean before test, over all hours whose target is known. Seconds are those of
-the processor, which on one thread (`OMP_NUM_THREADS=1`) do not depend on what else the machine does. A row that the
-CSV holds is not measured again; with `--again` it is, and the last row counts.
+Errors are in per cent of each series' mean before test, over all hours whose target is known. Seconds are those of the
+processor, which on one thread (`OMP_NUM_THREADS=1`) do not depend on what else the machine does. A row that the CSV
+holds is not measured again; with `--again` it is, and the last row counts.
 """
 
 from __future__ import annotations

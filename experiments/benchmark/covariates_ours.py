@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +11,21 @@ import numpy as np
 from benchmark.covariates_data import DAY, ID, LOOKBACK, TARGET, TIME, Problem
 from titans_ts import TitansForecaster
 
-# what each row is given of covariates and of the calendar
+
+class Given(NamedTuple):
+    """What a row is given of covariates and of the calendar, and whether it forecasts the square roots of values."""
+
+    covariates: bool
+    calendar: bool
+    roots: bool = False
+
+
 GIVEN = {
-    "ours": (False, False),
-    "ours, calendar": (False, True),
-    "ours, covariates": (True, False),
-    "ours, covariates and calendar": (True, True),
+    "ours": Given(False, False),
+    "ours, calendar": Given(False, True),
+    "ours, covariates": Given(True, False),
+    "ours, covariates and calendar": Given(True, True),
+    "ours, covariates and calendar, square roots": Given(True, True, roots=True),
 }
 
 
@@ -30,7 +40,9 @@ class Outcome(NamedTuple):
 
 def forecast(problem: Problem, row: str) -> Outcome:
     """What the default estimator makes of a problem."""
-    future_cols, calendar = GIVEN[row]
+    future_cols, calendar, roots = GIVEN[row]
+    if roots:
+        problem = replace(problem, frame=problem.frame.assign(**{TARGET: np.sqrt(problem.frame[TARGET])}))
     columns = [ID, TIME, TARGET, *(problem.future_cols if future_cols else ())]
     model = TitansForecaster(
         horizon=problem.horizon,
@@ -40,6 +52,7 @@ def forecast(problem: Problem, row: str) -> Outcome:
         calendar=list(problem.calendar) if calendar else None,
         val_size=problem.n_validation,
         missing="interpolate",
+        lower=0,  # counts and loads
         random_state=0,
         device="cpu",
         verbose=0,
@@ -58,4 +71,5 @@ def forecast(problem: Problem, row: str) -> Outcome:
     choices = model.summary()
     chosen = choices[choices["chosen"]]
     text = "; ".join(" ".join(str(x) for x in row[1:3]) for row in chosen.itertuples())
-    return Outcome(np.stack(found, axis=1), fitted - begun, seconds, text)
+    made = np.stack(found, axis=1)
+    return Outcome(np.maximum(made, 0) ** 2 if roots else made, fitted - begun, seconds, text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from benchmark.covariates_data import DAY, ID, LOOKBACK, STEP, TARGET, TIME, Pro
 from benchmark.covariates_ours import Outcome
 from benchmark.peer_models import QUIET
 from titans_ts.tables.calendar_features import CATEGORIES
+
+Model = Callable[[Problem], Outcome]
 
 WEEK = 7 * DAY
 WEIGHT = "weight"
@@ -115,7 +118,7 @@ def tide(problem: Problem) -> Outcome:
 
 
 # of each row, the package that it needs
-PEERS = {
+PEERS: dict[str, tuple[str, Model]] = {
     "LightGBM, recursive": ("mlforecast", lightgbm_recursive),
     "LightGBM, lags of a horizon and more": ("mlforecast", lightgbm_direct),
     "TiDE": ("neuralforecast", tide),

@@ -19,7 +19,8 @@ KNOTS = 0.2, 0.4, 0.6, 0.8  # quantiles of a number at which its effect may bend
 MOST_SAMPLED = 2**18  # rows from which quantiles are taken
 FEW, SOME = 7, 12  # columns of a covariate's basis, up to which its effect may follow the season closely, or coarsely
 CLOSELY, COARSELY = 8, 3  # harmonics of the season
-TRAILING = 1, 3  # seasons before, whose mean of a number has an effect of its own: houses and soil warm slowly
+TRAILING = 1, 3  # seasons, whose trailing mean of a number has an effect of its own: houses and soil warm slowly
+PARTS = 8, 4, 2  # of a season, whose trailing mean has an effect that is the same in all phases
 MOST_FEATURES = 512  # of all covariates, by fewer harmonics where they are more
 MOST_TRAILING = 256  # of all trailing means, likewise
 MOST_PAIRS = 64  # of the dummies of static covariates and the basis of future ones
@@ -92,6 +93,8 @@ class Basis:
             parts.append(_products(base, waves[:, : 1 + 2 * self.harmonics[i]]))
             (dummies if column.role == STATIC else others).append(base)
             if i in trailing:
+                for rows in sorted({self.period // part for part in PARTS} - {0, 1}):
+                    parts.append(self._base(i, trailing_mean(data.covariates[:, i], data, rows)))
                 for seasons in TRAILING:
                     mean = trailing_mean(data.covariates[:, i], data, seasons * self.period)
                     parts.append(_products(self._base(i, mean), coarse))
