@@ -7,7 +7,8 @@ the weather. Rows are regular: hours that a file leaves out have NaN as their ta
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -80,6 +81,11 @@ class Problem:
         wide = self.frame.pivot(index=TIME, columns=ID, values=TARGET)[self.ids]
         return at_origins(wide, self.origins, self.horizon)
 
+    @property
+    def of_roots(self) -> Problem:
+        """The same of the square roots of the target."""
+        return replace(self, frame=self.frame.assign(**{TARGET: np.sqrt(self.frame[TARGET])}))
+
     def rows(self, begin: pd.Timestamp, hours: int) -> pd.DataFrame:
         """The rows of all series from a time on."""
         times = self.frame[TIME]
@@ -141,7 +147,11 @@ def gefcom2012(root: str | os.PathLike[str] | None = None, horizon: int = DAY, e
     )
 
 
-PROBLEMS = {"bike_sharing": bike_sharing, "gefcom2012, 5 zones": partial(gefcom2012, every=4), "gefcom2012": gefcom2012}
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    "bike_sharing": bike_sharing,
+    "gefcom2012, 5 zones": partial(gefcom2012, every=4),
+    "gefcom2012": gefcom2012,
+}
 
 
 def _file(folder: str, name: str, root: str | os.PathLike[str] | None) -> Path:

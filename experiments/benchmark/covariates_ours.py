@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +19,13 @@ class Given(NamedTuple):
     roots: bool = False
 
 
+WHOLE = "ours, covariates and calendar"
 GIVEN = {
     "ours": Given(False, False),
     "ours, calendar": Given(False, True),
     "ours, covariates": Given(True, False),
-    "ours, covariates and calendar": Given(True, True),
-    "ours, covariates and calendar, square roots": Given(True, True, roots=True),
+    WHOLE: Given(True, True),
+    f"{WHOLE}, square roots": Given(True, True, roots=True),
 }
 
 
@@ -42,7 +42,7 @@ def forecast(problem: Problem, row: str) -> Outcome:
     """What the default estimator makes of a problem."""
     future_cols, calendar, roots = GIVEN[row]
     if roots:
-        problem = replace(problem, frame=problem.frame.assign(**{TARGET: np.sqrt(problem.frame[TARGET])}))
+        return squared(forecast(problem.of_roots, WHOLE))
     columns = [ID, TIME, TARGET, *(problem.future_cols if future_cols else ())]
     model = TitansForecaster(
         horizon=problem.horizon,
@@ -71,5 +71,9 @@ def forecast(problem: Problem, row: str) -> Outcome:
     choices = model.summary()
     chosen = choices[choices["chosen"]]
     text = "; ".join(" ".join(str(x) for x in row[1:3]) for row in chosen.itertuples())
-    made = np.stack(found, axis=1)
-    return Outcome(np.maximum(made, 0) ** 2 if roots else made, fitted - begun, seconds, text)
+    return Outcome(np.stack(found, axis=1), fitted - begun, seconds, text)
+
+
+def squared(outcome: Outcome) -> Outcome:
+    """An outcome of square roots as that of the values."""
+    return outcome._replace(forecast=np.maximum(outcome.forecast, 0) ** 2)

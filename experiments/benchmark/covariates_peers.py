@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from benchmark.covariates_data import DAY, ID, LOOKBACK, STEP, TARGET, TIME, Problem, at_origins
-from benchmark.covariates_ours import Outcome
+from benchmark.covariates_ours import Outcome, squared
 from benchmark.peer_models import QUIET
 from titans_ts.tables.calendar_features import CATEGORIES
 
@@ -120,6 +120,10 @@ def tide(problem: Problem) -> Outcome:
 # of each row, the package that it needs
 PEERS: dict[str, tuple[str, Model]] = {
     "LightGBM, recursive": ("mlforecast", lightgbm_recursive),
+    "LightGBM, recursive, square roots": (
+        "mlforecast",
+        lambda problem: squared(lightgbm_recursive(problem.of_roots)),
+    ),
     "LightGBM, lags of a horizon and more": ("mlforecast", lightgbm_direct),
     "TiDE": ("neuralforecast", tide),
 }
