@@ -28,7 +28,8 @@ LAGS = [*range(1, DAY + 1), *range(2 * DAY, WEEK + 1, DAY), 2 * WEEK]
 TREES = dict(learning_rate=0.05, num_leaves=63, subsample=0.8, subsample_freq=1, colsample_bytree=0.8, verbosity=-1)
 MOST_TREES = 2000
 PATIENCE = 50  # trees, of early stopping
-STEPS = 2000  # of training, at most
+STEPS = 1000  # of training, at most
+SIZE = dict(hidden_size=128, windows_batch_size=128)  # by their defaults, 512 and 1024, a step takes a second
 STOPPING = dict(early_stop_patience_steps=5, val_check_steps=100)
 
 
@@ -95,6 +96,7 @@ def tide(problem: Problem) -> Outcome:
         futr_exog_list=exogenous,
         loss=losses.MAE(),
         max_steps=STEPS,
+        **SIZE,
         scaler_type="robust",
         random_seed=0,
         accelerator="cpu",

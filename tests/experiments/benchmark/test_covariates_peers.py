@@ -37,6 +37,7 @@ def test_features_are_numbers_of_the_weather_and_of_the_calendar(weather_problem
     np.testing.assert_allclose(means, 1)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # mlforecast's, of pandas
 @pytest.mark.parametrize("model", [covariates_peers.lightgbm_recursive, covariates_peers.lightgbm_direct])
 def test_trees_forecast_from_nothing_after_an_origin(
     weather_problem: Problem, model: covariates_peers.Model, monkeypatch: pytest.MonkeyPatch
