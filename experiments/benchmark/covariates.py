@@ -4,16 +4,17 @@
     python experiments/benchmark/covariates.py bike_sharing --rows "ours, covariates" "LightGBM, recursive"
     python experiments/benchmark/covariates.py --print
 
-Rented bicycles with the weather, holidays and working days, and the load of 20 zones with the temperature; see
+Rented bicycles with the weather, holidays and working days, and the load of zones with the temperature; see
 covariates_data.py for where the test rows begin. The covariates are what was measured in the hours to forecast: real
 forecasts of the weather would do worse. All models are fitted once on the rows before test, choose by the same last
 rows of these, and forecast the next hours from the end of each test day, having seen the values until then. Ours is
-`TitansForecaster` with no more than horizon, lookback, columns and the validation rows set; the others need
-`pip install -c constraints.txt -e '.[bench]'`, and their rows are left out where they are absent.
+`TitansForecaster` with no more than horizon, lookback, columns, `lower=0` and the validation rows set. Rows of square
+roots are fitted to those of the values. The others need `pip install -c constraints.txt -e '.[bench]'`, and their rows
+are left out where they are absent.
 
-Errors are in per cent of each series' mean before test, over all hours whose target is known. Seconds are those of
-the processor, which on one thread (`OMP_NUM_THREADS=1`) do not depend on what else the machine does. A row that the
-CSV holds is not measured again; with `--again` it is, and the last row counts.
+Errors are in per cent of each series' mean before test, over all hours whose target is known. Seconds are those of the
+processor, which on one thread (`OMP_NUM_THREADS=1`) do not depend on what else the machine does. A row that the CSV
+holds is not measured again; with `--again` it is, and the last row counts.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main(argv: list[str] | None = None) -> None:
     out = args.out / "covariates.csv"
     if not args.print:
         for name in args.datasets:
-            problem = PROBLEMS[name](args.root, args.horizon)
+            problem = PROBLEMS[name](root=args.root, horizon=args.horizon)
             held = set() if args.again else {key(row) for row in record.read(out)}
             for row in measure(problem, args.rows, held):
                 record.append(out, COLUMNS, row)
@@ -111,7 +112,7 @@ def errors(problem: Problem, forecast: np.ndarray) -> tuple[float, float]:
 def table(rows: list[dict[str, str]]) -> list[str]:
     """A line for each model of each data set and horizon; the last row of the CSV counts."""
     last = {key(row): row for row in rows}
-    lines = []
+    lines: list[str] = []
     for dataset, horizon in dict.fromkeys((dataset, horizon) for dataset, _, horizon in last):
         lines += [*([""] if lines else []), f"**{dataset}**, {horizon} hours ahead", ""]
         lines += [

@@ -7,8 +7,9 @@ the weather. Rows are regular: hours that a file leaves out have NaN as their ta
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,6 @@ ID, TIME, TARGET = "unique_id", "ds", "y"
 STEP = pd.Timedelta(hours=1)
 DAY = 24
 LOOKBACK = 336
-STATIONS = 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +81,11 @@ class Problem:
         wide = self.frame.pivot(index=TIME, columns=ID, values=TARGET)[self.ids]
         return at_origins(wide, self.origins, self.horizon)
 
+    @property
+    def of_roots(self) -> Problem:
+        """The same of the square roots of the target."""
+        return replace(self, frame=self.frame.assign(**{TARGET: np.sqrt(self.frame[TARGET])}))
+
     def rows(self, begin: pd.Timestamp, hours: int) -> pd.DataFrame:
         """The rows of all series from a time on."""
         times = self.frame[TIME]
@@ -116,21 +121,22 @@ def bike_sharing(root: str | os.PathLike[str] | None = None, horizon: int = DAY)
     )
 
 
-def gefcom2012(root: str | os.PathLike[str] | None = None, horizon: int = DAY) -> Problem:
+def gefcom2012(root: str | os.PathLike[str] | None = None, horizon: int = DAY, every: int = 1) -> Problem:
     """Load of 20 zones of a utility, and the mean temperature of 11 stations; test is the last year.
 
-    Hong, Pinson and Fan (2014). Zone 9 is an industrial customer, whose load does not follow the weather.
+    Of the zones `every` so many are taken. Zone 9 is an industrial customer, whose load does not follow the weather.
+    Hong, Pinson and Fan (2014), "Global energy forecasting competition 2012".
     """
     load = pd.read_csv(_file("gefcom2012", "gefcom2012_load.csv.gz", root))
     temperature = pd.read_csv(_file("gefcom2012", "gefcom2012_temp.csv.gz", root))
     hours = pd.date_range("2004-01-01", periods=len(load), freq=STEP, name=TIME)
     load.columns = pd.Index([f"zone {name:>02}" for name in load], name=ID)
-    wide = load.set_axis(hours).astype(float)
+    wide = load.set_axis(hours).astype(float).iloc[:, ::every]
     frame = wide.unstack().rename(TARGET).reset_index()
-    frame["temp"] = np.tile(temperature.mean(axis=1).to_numpy(), len(load.columns))
+    frame["temp"] = np.tile(temperature.mean(axis=1).to_numpy(), wide.shape[1])
     end = hours[-1].normalize()
     return Problem(
-        name="gefcom2012",
+        name="gefcom2012" if every == 1 else f"gefcom2012, {wide.shape[1]} zones",
         frame=frame,
         future_cols=("temp",),
         calendar=("hour", "weekday", "month", "holidays:US"),
@@ -141,7 +147,11 @@ def gefcom2012(root: str | os.PathLike[str] | None = None, horizon: int = DAY) -
     )
 
 
-PROBLEMS = {"bike_sharing": bike_sharing, "gefcom2012": gefcom2012}
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    "bike_sharing": bike_sharing,
+    "gefcom2012, 5 zones": partial(gefcom2012, every=4),
+    "gefcom2012": gefcom2012,
+}
 
 
 def _file(folder: str, name: str, root: str | os.PathLike[str] | None) -> Path:

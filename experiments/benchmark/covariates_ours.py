@@ -10,12 +10,22 @@ import numpy as np
 from benchmark.covariates_data import DAY, ID, LOOKBACK, TARGET, TIME, Problem
 from titans_ts import TitansForecaster
 
-# what each row is given of covariates and of the calendar
+
+class Given(NamedTuple):
+    """What a row is given of covariates and of the calendar, and whether it forecasts the square roots of values."""
+
+    covariates: bool
+    calendar: bool
+    roots: bool = False
+
+
+WHOLE = "ours, covariates and calendar"
 GIVEN = {
-    "ours": (False, False),
-    "ours, calendar": (False, True),
-    "ours, covariates": (True, False),
-    "ours, covariates and calendar": (True, True),
+    "ours": Given(False, False),
+    "ours, calendar": Given(False, True),
+    "ours, covariates": Given(True, False),
+    WHOLE: Given(True, True),
+    f"{WHOLE}, square roots": Given(True, True, roots=True),
 }
 
 
@@ -30,7 +40,9 @@ class Outcome(NamedTuple):
 
 def forecast(problem: Problem, row: str) -> Outcome:
     """What the default estimator makes of a problem."""
-    future_cols, calendar = GIVEN[row]
+    future_cols, calendar, roots = GIVEN[row]
+    if roots:
+        return squared(forecast(problem.of_roots, WHOLE))
     columns = [ID, TIME, TARGET, *(problem.future_cols if future_cols else ())]
     model = TitansForecaster(
         horizon=problem.horizon,
@@ -40,6 +52,7 @@ def forecast(problem: Problem, row: str) -> Outcome:
         calendar=list(problem.calendar) if calendar else None,
         val_size=problem.n_validation,
         missing="interpolate",
+        lower=0,  # counts and loads
         random_state=0,
         device="cpu",
         verbose=0,
@@ -59,3 +72,8 @@ def forecast(problem: Problem, row: str) -> Outcome:
     chosen = choices[choices["chosen"]]
     text = "; ".join(" ".join(str(x) for x in row[1:3]) for row in chosen.itertuples())
     return Outcome(np.stack(found, axis=1), fitted - begun, seconds, text)
+
+
+def squared(outcome: Outcome) -> Outcome:
+    """An outcome of square roots as that of the values."""
+    return outcome._replace(forecast=np.maximum(outcome.forecast, 0) ** 2)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import importlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from benchmark.covariates_data import DAY, ID, LOOKBACK, STEP, TARGET, TIME, Problem, at_origins
-from benchmark.covariates_ours import Outcome
+from benchmark.covariates_ours import Outcome, squared
 from benchmark.peer_models import QUIET
 from titans_ts.tables.calendar_features import CATEGORIES
+
+Model = Callable[[Problem], Outcome]
 
 WEEK = 7 * DAY
 WEIGHT = "weight"
@@ -25,7 +28,8 @@ LAGS = [*range(1, DAY + 1), *range(2 * DAY, WEEK + 1, DAY), 2 * WEEK]
 TREES = dict(learning_rate=0.05, num_leaves=63, subsample=0.8, subsample_freq=1, colsample_bytree=0.8, verbosity=-1)
 MOST_TREES = 2000
 PATIENCE = 50  # trees, of early stopping
-STEPS = 2000  # of training, at most
+STEPS = 1000  # of training, at most
+SIZE = dict(hidden_size=128, windows_batch_size=128)  # by their defaults, 512 and 1024, a step takes a second
 STOPPING = dict(early_stop_patience_steps=5, val_check_steps=100)
 
 
@@ -92,6 +96,7 @@ def tide(problem: Problem) -> Outcome:
         futr_exog_list=exogenous,
         loss=losses.MAE(),
         max_steps=STEPS,
+        **SIZE,
         scaler_type="robust",
         random_seed=0,
         accelerator="cpu",
@@ -115,8 +120,12 @@ def tide(problem: Problem) -> Outcome:
 
 
 # of each row, the package that it needs
-PEERS = {
+PEERS: dict[str, tuple[str, Model]] = {
     "LightGBM, recursive": ("mlforecast", lightgbm_recursive),
+    "LightGBM, recursive, square roots": (
+        "mlforecast",
+        lambda problem: squared(lightgbm_recursive(problem.of_roots)),
+    ),
     "LightGBM, lags of a horizon and more": ("mlforecast", lightgbm_direct),
     "TiDE": ("neuralforecast", tide),
 }
@@ -146,7 +155,7 @@ def features(problem: Problem) -> pd.DataFrame:
     times = frame[TIME].dt
     for name in problem.calendar:
         if name in CATEGORIES:
-            frame[name] = getattr(times, name).astype(float)
+            frame[name] = getattr(times, "day_of_week" if name == "weekday" else name).astype(float)
         else:
             country = importlib.import_module("holidays").country_holidays(name.partition(":")[2])
             days = {day: day in country for day in times.date.unique()}

@@ -20,7 +20,8 @@ KNOTS = 0.2, 0.4, 0.6, 0.8  # quantiles of a number at which its effect may bend
 MOST_SAMPLED = 2**18  # rows from which quantiles are taken
 FEW, SOME = 7, 12  # columns of a covariate's basis, up to which its effect may follow the season closely, or coarsely
 CLOSELY, COARSELY = 8, 3  # harmonics of the season
-TRAILING = 1, 3  # seasons before, whose mean of a number has an effect of its own: houses and soil warm slowly
+TRAILING = 1, 3  # seasons, whose trailing mean of a number has an effect of its own: houses and soil warm slowly
+PARTS = 8, 4, 2  # of a season, whose trailing mean has an effect that is the same in all phases
 # How far effects are expected to bend, to follow the season and to last, over the effect itself: a ridge shrinks all
 # weights alike, so features carry what is expected of theirs, as those of the linear path do.
 BEND, WAVE, TRAIL = 0.5, 0.7, 0.5
@@ -96,6 +97,8 @@ class Basis:
             parts.append(_products(base, waves[:, : 1 + 2 * self.harmonics[i]]))
             (dummies if column.role == STATIC else others).append(base)
             if i in trailing:
+                for rows in sorted({self.period // part for part in PARTS} - {0, 1}):
+                    parts.append(TRAIL * self._base(i, trailing_mean(data.covariates[:, i], data, rows)))
                 for seasons in TRAILING:
                     mean = trailing_mean(data.covariates[:, i], data, seasons * self.period)
                     parts.append(TRAIL * _products(self._base(i, mean), coarse))

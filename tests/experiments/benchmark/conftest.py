@@ -12,6 +12,7 @@ import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
 
+from benchmark.covariates_data import DAY, STEP, Problem
 from benchmark.estimator import regular_frame
 from benchmark.stream_data import Stream
 from titans_ts.datasets import Dataset, Split
@@ -87,3 +88,28 @@ def stream_of() -> Callable[..., Stream]:
         return Stream(data, fit_model(panel, fold, shape, options))
 
     return build
+
+
+@pytest.fixture
+def weather_problem() -> Problem:
+    """Two series of 33 days that follow a temperature, and the sky; the last 3 are test."""
+    rng, n = np.random.default_rng(0), 33 * DAY
+    hours = pd.date_range("2024-01-01", periods=n, freq="h")
+    temp = np.cumsum(rng.normal(0, 1, n))
+    sky = np.where(rng.random(n) < 0.3, "rain", "clear")
+    frames = [
+        pd.DataFrame({"unique_id": name, "ds": hours, "y": size * y, "temp": temp, "sky": sky})
+        for name, size in (("a", 1.0), ("b", 10.0))
+        for y in [50 + 2 * temp - 8 * (sky == "rain") + np.sin(2 * np.pi * hours.hour / 24) + rng.normal(0, 0.5, n)]
+    ]
+    begin = hours[30 * DAY]
+    return Problem(
+        name="weather",
+        frame=pd.concat(frames, ignore_index=True),
+        future_cols=("temp", "sky"),
+        calendar=("hour", "weekday"),
+        begin=begin,
+        end=hours[-1] + STEP,
+        horizon=DAY,
+        n_validation=5 * DAY,
+    )
