@@ -41,7 +41,7 @@ def test_it_says_how_good_it_is_and_draws(
     ours, without, closed, naive = (
         float(found[name]) for name in ("titans_ts", "without covariates", "closed form alone", "seasonal naive")
     )
-    assert 7.5 < ours < 9 < 16 < min(without, closed) < naive  # the noise's mean absolute value is 8, with warmth 18
+    assert 7.5 < ours < 10 < 16 < min(without, closed) < naive  # the noise's mean absolute value is 8, with warmth 18
     change = float(printed.split("titans_ts is ")[1].partition("%")[0])
     assert change == pytest.approx(100 * (1 - ours / naive), abs=1)  # of errors that are printed to a tenth
     assert "better than repeating the last week" in printed
