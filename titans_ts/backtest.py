@@ -217,7 +217,8 @@ def _windows_from_one_fit(
     model, forecasts = clone(estimator), list[pd.DataFrame]()
     before = np.zeros_like(panel.data.lengths)
     known_ahead = panel.covariates is not None and panel.covariates.named(FUTURE)
-    reads_future = bool(known_ahead) and "future" in signature(model.predict).parameters
+    parameters = signature(model.predict).parameters.values()
+    reads_future = bool(known_ahead) and any(p.name == "future" or p.kind == p.VAR_KEYWORD for p in parameters)
     for rows in (panel.data.lengths - number for number in after):
         known, context = known_rows(panel, rows), dict[str, Any]()
         if not forecasts:

@@ -117,7 +117,7 @@ def fit_model(
     scaler = Scaler.fit(panel.data, fold.train) if earlier is None else earlier.scaler
     scaled = scaler.transform_panel(panel)
     profile = torch.from_numpy(seasonal_profiles(scaled, fold.train, config.cycle)) if config.cycle else None
-    columns = read_columns(panel, fold)
+    columns = read_columns(panel, fold) if earlier is None else earlier.network.config.covariates
     data = on_device(scaled, device, columns)
     found = Resolved(config, None, ())
     with process_group(device, "fit") as ranks:

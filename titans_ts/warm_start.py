@@ -50,6 +50,7 @@ def same_shape(asked: ModelConfig, fitted: ModelConfig, chooses_path: bool) -> M
     for field in fields(ModelConfig):
         old, new = getattr(fitted, field.name), getattr(asked, field.name)
         is_open = (field.name == "scale_windows" and new is None) or (chooses_path and field.name.startswith(CHOSEN))
+        is_open |= field.name == "covariates"  # of the table, which was read as the one fitted
         if old != new and not is_open:
             differing.append(f"`{field.name}` = {old!r} (now {new!r})")
     if differing:
