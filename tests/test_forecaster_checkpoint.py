@@ -172,6 +172,6 @@ def test_several_processes_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def two(*_: Any) -> Any:
         yield Ranks(rank=0, world=2)
 
-    monkeypatch.setattr("titans_ts.fitted.process_group", two)
+    monkeypatch.setattr("titans_ts.fitting.process_group", two)
     with pytest.raises(ValueError, match=r"^`checkpoint_dir` must be None where 2 processes train together"):
         TitansForecaster(**PARAMETERS, checkpoint_dir=tmp_path).fit(table())

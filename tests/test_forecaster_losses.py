@@ -125,7 +125,7 @@ def test_a_function_is_kept_by_clone_and_get_params() -> None:
 
 
 def test_a_function_is_tried_before_anything_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("titans_ts.fitted.initialised_network", None)
+    monkeypatch.setattr("titans_ts.fitting.initialised_network", None)
     with pytest.raises(ValueError, match=r"^`loss`, the function .*, must return the loss of every entry"):
         tiny(loss=lambda f, t: (f - t).mean()).fit(waves())
     with pytest.raises(ValueError, match=r"^`val_loss`, the function .*, must be differentiable"):

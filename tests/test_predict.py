@@ -162,7 +162,7 @@ def test_one_that_follows_another_is_forecast_from_it(across):
 def test_few_series_read_one_another_by_the_phase_of_the_cycle_and_many_do_not(across, monkeypatch):
     assert (across.network_.config.cycle, across.network_.config.linear_harmonics) == (24, 2)
     assert tiny(max_epochs=0, cycle=3, linear_path="across").fit(follower()).network_.config.linear_harmonics == 1
-    monkeypatch.setattr("titans_ts.forecaster.MOST_BY_PHASE", 1)
+    monkeypatch.setattr("titans_ts.settings.MOST_BY_PHASE", 1)
     assert tiny(max_epochs=0, linear_path="across").fit(follower()).network_.config.linear_harmonics == 0
 
 

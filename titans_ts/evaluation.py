@@ -93,6 +93,7 @@ class EvaluatedForecaster(FittedForecaster):
         Examples
         --------
         >>> import numpy as np
+        >>> from titans_ts import TitansForecaster
         >>> rows = np.sin(np.arange(200) * 2 * np.pi / 24)[:, None]
         >>> model = TitansForecaster(horizon=6, lookback=24, max_epochs=0).fit(rows)
         >>> model.predict_insample(rows).shape
@@ -156,6 +157,7 @@ class EvaluatedForecaster(FittedForecaster):
         Examples
         --------
         >>> import numpy as np, pandas as pd
+        >>> from titans_ts import SeasonalNaive, TitansForecaster
         >>> hours = pd.date_range("2024-01-01", periods=400, freq="h")
         >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(400) * 2 * np.pi / 30)}, index=hours)  # not of a day
         >>> model = TitansForecaster(horizon=12, lookback=60, max_epochs=0, combine=False, context="window")

@@ -45,6 +45,7 @@ class StreamingForecaster(FittedForecaster):
         Examples
         --------
         >>> import numpy as np, pandas as pd
+        >>> from titans_ts import TitansForecaster
         >>> hours = pd.date_range("2024-01-01", periods=600, freq="h")
         >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(600) * 2 * np.pi / 24)}, index=hours)
         >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, random_state=0).fit(df[:500])
@@ -156,6 +157,7 @@ class StreamingForecaster(FittedForecaster):
         Examples
         --------
         >>> import numpy as np, pandas as pd
+        >>> from titans_ts import TitansForecaster
         >>> hours = pd.date_range("2024-01-01", periods=300, freq="h")
         >>> df = pd.DataFrame({"load": 10 + np.sin(np.arange(300) * 2 * np.pi / 24)}, index=hours)
         >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, linear_path=True, context="stream")

@@ -176,7 +176,7 @@ def test_scaled_windows_make_the_forecast_scale() -> None:
 
 def test_without_scaling_the_linear_path_is_linear() -> None:
     network, batch = make(cycle=0), window()
-    network.deep = lambda z, mask: torch.zeros(len(z), HORIZON, 1)  # type: ignore[method-assign]
+    network.deep = lambda z, *_: torch.zeros(len(z), HORIZON, 1)  # type: ignore[method-assign]
     forecast = point(network, batch)
     close(point(network, batch._replace(past=64 * batch.past)), 64 * forecast, 64 * TOLERANCE)
     mean = batch.past.mean(1, keepdim=True)

@@ -37,7 +37,7 @@ def test_a_trial_scores_the_network_alone_and_spends_no_time_on_a_combination(mo
     def refuse(*_: object) -> None:
         raise AssertionError("a trial combines nothing")
 
-    monkeypatch.setattr("titans_ts.fitted.Candidates.fit", refuse)
+    monkeypatch.setattr("titans_ts.fitting.Candidates.fit", refuse)
     study = run(objective(tiny()))
     expected = tiny(combine=False, **study.trials[0].params).fit(waves()).history_.best.relative_error
     assert study.trials[0].value == pytest.approx(expected, rel=1e-12)
