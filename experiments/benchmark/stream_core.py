@@ -23,19 +23,17 @@ from benchmark.stream_data import Stream, parts_of
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.training.closed_form import (
     LAG_DECAY,
-    LEAST_SCALE,
     MOST_WINDOWS,
     PARTS,
-    RIDGES,
     WINDOW_MEAN_LOOKBACKS,
     WINDOW_MEAN_SHARES,
-    Scoring,
     cross_series_moments,
     linear_moments,
     per_series_naive_errors,
 )
 from titans_ts.training.moments import BATCH, Moments
 from titans_ts.training.relative import naive_errors
+from titans_ts.training.ridge import LEAST_SCALE, RIDGES, Scoring
 from titans_ts.windows.windows import Windows
 
 

@@ -13,19 +13,12 @@ from torch import Tensor
 
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.tables.series_data import SeriesData
-from titans_ts.training.closed_form import (
-    LAG_DECAY,
-    PARTS,
-    RIDGE_UNVALIDATED,
-    RIDGES,
-    initialise,
-    initialised_network,
-    reinitialised_network,
-)
+from titans_ts.training.closed_form import LAG_DECAY, PARTS, initialise, initialised_network, reinitialised_network
 from titans_ts.training.config import TrainConfig
 from titans_ts.training.evaluate import evaluate, loss_by_series
 from titans_ts.training.loop import fit_network
 from titans_ts.training.relative import naive_errors, relative_error
+from titans_ts.training.ridge import RIDGE_UNVALIDATED, RIDGES
 from titans_ts.windows.cross_series import CrossSeriesFeatures
 from titans_ts.windows.seasonal import seasonal_profiles
 from titans_ts.windows.windows import Windows

@@ -11,8 +11,10 @@ import torch
 from titans_ts.model import ModelConfig, SimbaForecaster
 from titans_ts.model.covariates import Column
 from titans_ts.tables.series_data import SeriesData
-from titans_ts.training.closed_form import RIDGE_UNVALIDATED, initialise, solve_past_path
+from titans_ts.training.closed_form import initialise
+from titans_ts.training.past_path import solve_past_path
 from titans_ts.training.relative import naive_errors
+from titans_ts.training.ridge import RIDGE_UNVALIDATED
 from titans_ts.windows.windows import Windows, on_device
 
 LOOKBACK, HORIZON, ROWS = 8, 3, 400

@@ -26,17 +26,10 @@ from titans_ts.tables.covariate_columns import FUTURE, STATIC, CovariateColumn
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.series_data import SeriesData, evenly_spaced
 from titans_ts.training.choices import Choice
-from titans_ts.training.closed_form import (
-    RIDGE_UNVALIDATED,
-    RIDGES,
-    Sample,
-    Scoring,
-    ridge_regression,
-    solve,
-    weight_of_series,
-)
+from titans_ts.training.closed_form import Sample, solve
 from titans_ts.training.moments import Moments
 from titans_ts.training.relative import SMALLEST, naive_errors
+from titans_ts.training.ridge import RIDGE_UNVALIDATED, RIDGES, Scoring, ridge_regression, weight_of_series
 from titans_ts.windows.scaler import Scaler
 from titans_ts.windows.splits import Fold, fold_windows
 from titans_ts.windows.windows import Windows, on_device

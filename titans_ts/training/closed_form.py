@@ -25,32 +25,33 @@ from titans_ts.devices import seeded
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.model.linear import LinearPath
 from titans_ts.progress import Progress
-from titans_ts.tables.series_data import evenly_spaced
 from titans_ts.windows.windows import Run, Windows
 
 from .evaluate import loss_by_series
 from .moments import Moments, moments_of_batches, moments_of_origins, moments_of_runs
+from .past_path import solve_past_path
 from .quantile_widths import initialise_widths
 from .relative import naive_errors, relative_error
+from .ridge import (
+    RIDGE_UNVALIDATED,
+    RIDGES,
+    Scoring,
+    ridge_at_any_scale,
+    ridge_regression,
+    scored_series,
+    weight_of_series,
+)
 
-RIDGES = (*(10.0**k for k in range(-7, 3)), math.inf)  # times the mean eigenvalue; the last is the anchor alone
 MOST_PRODUCTS = 1.5e11  # of inputs with all that is summed up for cross-series weights, over all origins that are read
 MOST_WINDOWS = 2**16  # read, where each is read by itself
 MOST_PER_SERIES_WINDOWS = 2**18  # the same in all, for per-series weights
-# Evenly spaced series, and numbers in their moments, by which a common path is chosen where there are more.
-MOST_SCORED, MOST_SCORED_NUMBERS = 1000, 2**26
-MOST_QUADRATIC = 2**24  # numbers of the quadratic forms of series that are held at once
 # How much weights that read the window mean count beside those that do not: for the next step, and far ahead.
 WINDOW_MEAN_SHARES = 0.5, 0.75
 WINDOW_MEAN_LOOKBACKS = 3.5  # in so many the share covers all but 1/e of its way from the next step to far ahead
 LAG_DECAY = 0.5  # how far from its anchor a weight is expected falls with this power of the lag
-# What a series' ridge is in proportion to, over what that of all is, at least: the windows of a short series may be all
-# but flat, and then say nothing of how it goes on.
-LEAST_SCALE = 1e-3
 PARTS = 5  # ends of a window that a path may read: its whole, its last half, its last quarter, ...
 RUN = 32  # windows that are read one by one in the time that a run of any length takes
 INITIALISED = ("cycle", "linear", "cross_series", "past_path", "quantiles")  # the parts that are set here
-RIDGE_UNVALIDATED = 1.0  # without validation windows: shrink hard, since nothing can tell
 
 
 class Sample(NamedTuple):
@@ -70,30 +71,6 @@ class Sample(NamedTuple):
 
 
 ALL = Sample()
-
-
-class Scoring(NamedTuple):
-    """What chooses between paths: moments of the validation windows of each series, and its naive error."""
-
-    moments: Moments
-    naive: Tensor  # (n_series,)
-    weight: Tensor | None = None  # (n_series,) how much each counts; all alike if None
-
-    def since(self, unread: int) -> Scoring:
-        """The same of all inputs but the first `unread`."""
-        return self._replace(moments=self.moments.since(unread))
-
-    def first(self, inputs: int) -> Scoring:
-        """The same of the first `inputs`."""
-        return self._replace(moments=self.moments.first(inputs))
-
-    def scaled(self, by: Tensor) -> Scoring:
-        """The same of inputs that are multiplied `by` (inputs, 1)."""
-        return self._replace(moments=self.moments.scaled(by))
-
-    def error(self, weight: Tensor) -> float:
-        """The relative error of y = x weight, common or of each series."""
-        return relative_error(self.moments.errors(weight), self.naive, self.weight).item()
 
 
 class Solution(NamedTuple):
@@ -239,7 +216,7 @@ def solve(
     moments = linear_moments(network, train, parts, normalised=True, sample=sample).scaled(expected)
     scored_windows = train if validation is None else validation
     weight = weight_of_series(config, scored_windows)
-    scored = parts if config.linear_per_series else _scored_series(config, len(naive), weight)
+    scored = parts if config.linear_per_series else scored_series(config, len(naive), weight)
     if not config.linear_per_series:
         naive, weight = naive[scored >= 0], None if weight is None else weight[scored >= 0]
     moments_scored = linear_moments(network, scored_windows, scored, False, sample)
@@ -253,25 +230,6 @@ def solve(
     error, each = _best_mean([weights for _, weights in solved if weights is not None], scoring)
     added = each - _with_window_mean(weight, config)
     return Solution(error, weight * expected[:lookback], added * expected)
-
-
-def _scored_series(config: ModelConfig, n_series: int, weight: Tensor | None) -> Tensor:
-    """The part that each series' moments are kept in, -1 for one that does not choose: evenly spaced ones do.
-
-    Of those that have a `weight` (n_series,), where there are weights.
-    """
-    most = max(1, min(MOST_SCORED, MOST_SCORED_NUMBERS // (config.lookback * (config.lookback + config.horizon))))
-    able = torch.arange(n_series) if weight is None else weight[:n_series].nonzero().flatten().cpu()
-    some = able[evenly_spaced(len(able), most)]
-    parts = torch.full((n_series,), -1)
-    parts[some] = torch.arange(len(some))
-    return parts
-
-
-def weight_of_series(config: ModelConfig, windows: Windows) -> Tensor | None:
-    """How much each of the network's series counts, (n_series,), 0 for those without windows; None for all alike."""
-    weight = windows.series_weight
-    return None if weight is None else pad(weight, (0, config.n_series - len(weight)))
 
 
 def _expected_weights(config: ModelConfig, decay: float, device: torch.device) -> Tensor:
@@ -348,51 +306,6 @@ def _with_window_mean(weight: Tensor, config: ModelConfig) -> Tensor:
     return pad(weight, (0, 0, 0, int(config.linear_window_mean)))
 
 
-def ridge_regression(
-    moments: Moments, scoring: Scoring, anchor: Tensor, ridges: Sequence[float]
-) -> tuple[float, Tensor]:
-    """Least squares shrunk towards `anchor`, with the ridge that errs least by `scoring`.
-
-    `moments` are of all series as one, or of each. Returns that error, and the weights' distance from the anchor.
-    """
-    values, vectors = torch.linalg.eigh(moments.xx)
-    values = values.clamp(min=0)
-    scale = values.mean(-1, keepdim=True)
-    target = vectors.mT @ (moments.xy - moments.xx @ anchor)
-    scale = scale.maximum(LEAST_SCALE * scale.mean())
-    # Where all windows are flat, nothing says anything against the anchor: (..., ridges, inputs).
-    shares = torch.stack([(1 / (values + ridge * scale)).where(scale > 0, 0.0) for ridge in ridges], dim=-2)
-    errors = scoring.moments.errors(anchor).unsqueeze(-1) - _gains(scoring.moments, anchor, vectors, target, shares)
-    relative = relative_error(errors.mT, scoring.naive, scoring.weight)  # (ridges,)
-    best = int(relative.nan_to_num(math.inf).argmin())
-    return relative[best].item(), vectors @ (target * shares[..., best, :].unsqueeze(-1))
-
-
-def _gains(scoring: Moments, anchor: Tensor, vectors: Tensor, target: Tensor, shares: Tensor) -> Tensor:
-    """How much less than the anchor's each series' error is with each ridge: (n_series, ridges).
-
-    In the eigenvectors' basis a ridge multiplies each row of the target, so that an error is a quadratic form of the
-    `shares` (..., ridges, inputs) that it leaves. Vectors, target and shares are common, or of each series.
-    """
-    inputs, n_series = target.shape[-2], len(scoring.n)
-    common = target @ target.mT if target.ndim == 2 else None
-    gains = []
-    for first in range(0, n_series, max(1, MOST_QUADRATIC // inputs**2)):
-        part = slice(first, first + max(1, MOST_QUADRATIC // inputs**2))
-
-        def of_part(x: Tensor, ndim: int, part: slice = part) -> Tensor:
-            return x[part] if x.ndim == ndim and len(x) > 1 else x
-
-        xx, basis = of_part(scoring.xx, 3), of_part(vectors, 3)
-        away, share = of_part(target, 3), of_part(shares, 3)
-        left = scoring.xy[part] - xx @ of_part(anchor, 3)
-        linear = (away * (basis.mT @ left)).sum(-1, keepdim=True)  # (series, inputs, 1)
-        quadratic = (away @ away.mT if common is None else common) * (basis.mT @ xx @ basis)
-        gain = 2 * share @ linear - ((share @ quadratic) * share).sum(-1, keepdim=True)
-        gains.append(gain.squeeze(-1) / scoring.n[part].unsqueeze(-1))
-    return torch.cat(gains)
-
-
 def solve_cross_series(
     network: SimbaForecaster, train: Windows, validation: Windows | None, naive: Tensor
 ) -> tuple[float, Tensor]:
@@ -401,55 +314,7 @@ def solve_cross_series(
     scored = moments if validation is None else cross_series_moments(network, network.linear, validation)
     ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
     weight = weight_of_series(network.config, train if validation is None else validation)
-    return cross_series_weights(moments, Scoring(scored, naive, weight), ridges)
-
-
-def cross_series_weights(moments: Moments, scoring: Scoring, ridges: Sequence[float]) -> tuple[float, Tensor]:
-    """The error by `scoring`, and the weights, of a ridge that treats all inputs alike, at whatever scale they are."""
-    scale = moments.xx.sum(0).diagonal().sqrt()
-    scale = scale.where(scale > 0, 1.0).unsqueeze(-1)
-    moments, scoring = moments.scaled(1 / scale), scoring.scaled(1 / scale)
-    error, weight = ridge_regression(moments, scoring, torch.zeros_like(moments.xy), ridges)
-    return error, weight / scale
-
-
-def solve_past_path(
-    network: SimbaForecaster, train: Windows, validation: Windows | None, naive: Tensor
-) -> tuple[float, Tensor]:
-    """The error, and the weights (inputs, horizon) of what past covariates say about what is left of all series."""
-    scored_windows = train if validation is None else validation
-    weight = weight_of_series(network.config, scored_windows)
-    scored = _scored_series(network.config, len(naive), weight)
-    moments = past_moments(network, train, torch.zeros_like(scored))
-    chosen = (scored >= 0).to(naive.device)
-    scoring = Scoring(
-        past_moments(network, scored_windows, scored),
-        naive[chosen],
-        None if weight is None else weight[: len(chosen)][chosen],
-    )
-    ridges = RIDGES if validation is not None else (RIDGE_UNVALIDATED,)
-    error, weight = cross_series_weights(moments, scoring, ridges)
-    return error, weight[0]
-
-
-def past_moments(network: SimbaForecaster, windows: Windows, parts: Tensor) -> Moments:
-    """Moments of past covariates and of what the other paths leave of each series, in the scale of the data.
-
-    `parts` (n_series,) says which series' moments are added up, -1 for a series that is left out.
-    """
-    if network.past_path is None:
-        raise ValueError("`network` must have a path of past covariates.")
-    part_of = parts.to(windows.device)
-
-    def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        seen = network.normalised(batch)
-        left = seen.normalise(batch.future)
-        if network.linear is not None:
-            left = left - network.linear(seen.past, seen.series, seen.window_mean)
-        return network.past_inputs(batch), left * seen.stats.std, part_of[batch.series]
-
-    shape = int(parts.max()) + 1, network.past_path.n_inputs, network.config.horizon
-    return moments_of_batches(windows, MOST_WINDOWS, shape, read)
+    return ridge_at_any_scale(moments, Scoring(scored, naive, weight), ridges)
 
 
 def cross_series_moments(

@@ -32,19 +32,9 @@ from titans_ts.windows.splits import Fold, fold_windows, rolling_folds
 from titans_ts.windows.windows import Windows
 
 from .choices import Choice
-from .closed_form import (
-    RIDGES,
-    Sample,
-    Scoring,
-    Solution,
-    cross_series_moments,
-    cross_series_weights,
-    linear_moments,
-    per_series_naive_errors,
-    solve,
-    weight_of_series,
-)
+from .closed_form import Sample, Solution, cross_series_moments, linear_moments, per_series_naive_errors, solve
 from .moments import Moments
+from .ridge import RIDGES, Scoring, ridge_at_any_scale, weight_of_series
 
 # How much of the seasonal profile is taken away: where few seasons give it, or it changes, half is often best.
 SHARES = {"whole": 1.0, "half": 0.5, "none": 0.0}
@@ -246,7 +236,7 @@ class _Origin:
         for config in candidates:
             solved, chosen, tested = (_harmonics(m, config, richest) for m in (train, validation, test))
             of_validation, of_test = (weight_of_series(richest, windows) for windows in (self.validation, self.test))
-            _, weight = cross_series_weights(solved, Scoring(chosen, naive_validation, of_validation), RIDGES)
+            _, weight = ridge_at_any_scale(solved, Scoring(chosen, naive_validation, of_validation), RIDGES)
             found[_name(config)] = Scoring(tested, naive_test, of_test).error(weight)
         return found
 

@@ -12,8 +12,8 @@ import torch
 from benchmark.stream_core import Core, Recipe, ridge_regression
 from benchmark.stream_data import Stream
 from titans_ts.datasets import Dataset
-from titans_ts.training.closed_form import RIDGES
 from titans_ts.training.moments import Moments
+from titans_ts.training.ridge import RIDGES
 
 PER_SERIES = dict(linear_per_series=True, linear_window_mean=True)
 CONFIGS = {
