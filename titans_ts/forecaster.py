@@ -471,7 +471,8 @@ class TitansForecaster(PanelForecaster):
         more. Rows that were filled in do not count.
 
         A quantile of the errors of a series' own, at each step ahead, needs 9 of them for a level of 80, 39 for 95 and
-        199 for 99; of higher levels than there are errors for, the interval grows as that of all series does. A series
+        199 for 99, and lies between two of them where the level does; of higher levels than there are errors for, the
+        interval grows as that of all series does. A series
         with fewer than 9 has the quantiles of all series' errors over their typical sizes, the mean of change and
         deviation; where all together have fewer, as one short series, Student's t for the spread of those errors takes
         their place. Series that were not fitted, and all but evenly spaced ones of more than 2,000 whose forecasts are
