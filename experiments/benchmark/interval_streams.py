@@ -18,8 +18,8 @@ from titans_ts import TitansForecaster
 from titans_ts.datasets import Dataset
 
 LOOKBACK = 96
-EVERY = {"h": 24, "10min": 144, "15min": 96}  # rows from one origin to the next: a day
-ETS_ROWS, ETS_DAYS = 1000, 12  # rows that AutoETS is fitted to at an origin, and days from one of its to the next
+EVERY = {"h": 25, "10min": 150}  # rows from one origin to the next, 25 hours: all times of the day come alike
+ETS_ROWS, ETS_EVERY = 1000, 11  # rows that AutoETS is fitted to at an origin, and of so many origins one is its
 SEASON = 24  # of hours
 PEER_STEPS, CALIBRATION_WINDOWS = 500, 100
 
@@ -32,7 +32,7 @@ class Rows:
     data : Dataset
     horizon : int
     every : int, optional
-        Rows from one origin to the next; a day's if None.
+        Rows from one origin to the next; 25 hours if None.
     """
 
     def __init__(self, data: Dataset, horizon: int, every: int | None = None) -> None:
@@ -145,6 +145,6 @@ def _own_units(rows: Rows, forecast: pd.DataFrame) -> pd.DataFrame:
     return forecast[["unique_id", "ds"]].join(values * scale + mean)
 
 
-def every(rows: Rows, frame: pd.DataFrame, days: int) -> pd.DataFrame:
-    """The forecasts from every so many days' origin."""
-    return frame[frame["origin"].isin(rows.origins[::days])]
+def every(rows: Rows, frame: pd.DataFrame, number: int) -> pd.DataFrame:
+    """The forecasts from one of so many origins."""
+    return frame[frame["origin"].isin(rows.origins[::number])]

@@ -5,9 +5,10 @@
     python experiments/benchmark/intervals.py --print
 
 Streams (ETTh1, ETTh2, weather): the protocol's splits, column (i), which is lookback 96. Each channel is a series.
-Forecasts 24 and 96 steps ahead from every day's origin through the test rows, as many as end within them. The estimator
-as it comes is fitted to train and validation rows, of which the last are held out and calibrate it; then the rows of
-each day are handed to `update`. "adaptive": its intervals are by the errors of the last forecasts whose rows have come;
+Forecasts 24 and 96 steps ahead from origins 25 hours apart through the test rows, as many as end within them, so that
+all times of the day count alike, as they do where every window counts. The estimator as it comes is fitted to train and
+validation rows, of which the last are held out and calibrate it; then the rows from one origin to the next are handed
+to `update`. "adaptive": its intervals are by the errors of the last forecasts whose rows have come;
 "frozen": by those in validation rows alone. Errors are over the standard deviation of a channel's train rows. Seconds
 of ours are of the fit and of both.
 
@@ -15,7 +16,7 @@ Competitions (M3, M4 hourly): forecasts from the end of each history, "TitansFor
 the mean |x_t - x_{t-m}| of the history, as MASE's.
 
 Peers, which need `pip install -c constraints.txt -e '.[bench]'`: "AutoETS" of statsforecast with its own intervals,
-where streams are hourly from every twelfth day's origin, fitted anew to the last 1,000 rows of each channel with a
+where streams are hourly, from every eleventh origin, fitted anew to the last 1,000 rows of each channel with a
 season of 24; rows of ours "at AutoETS's origins" are those to compare it with. "NHITS, conformal" of neuralforecast,
 from every origin: lookback 96, trained 500 steps for the squared error with its other defaults, calibrated by absolute
 errors of 100 windows in the validation rows, or of the last 20 of each series.
@@ -41,7 +42,7 @@ import record
 from benchmark import interval_competitions as on_competition
 from benchmark import interval_streams as on_stream
 from benchmark.interval_scores import SCORES, scores
-from benchmark.interval_streams import ETS_DAYS, Rows
+from benchmark.interval_streams import ETS_EVERY, Rows
 from benchmark.interval_tables import tables
 from benchmark.peer_models import peer
 from titans_ts.datasets import load_competition, load_dataset
@@ -135,10 +136,10 @@ def stream_forecasts(rows: Rows, methods: list[str]) -> Iterator[Measured]:
         for method in [method for method in frames if method in methods]:
             yield Measured(method, frames[method], "Titans", seconds)
             if applies(AUTO_ETS, rows.data.name):
-                part = on_stream.every(rows, frames[method], ETS_DAYS)
+                part = on_stream.every(rows, frames[method], ETS_EVERY)
                 yield Measured(f"{method}, {AT_ITS_ORIGINS}", part, "Titans", seconds)
     if AUTO_ETS in methods:
-        few = Rows(rows.data, rows.horizon, ETS_DAYS * rows.origins.step)
+        few = Rows(rows.data, rows.horizon, ETS_EVERY * rows.origins.step)
         yield Measured(AUTO_ETS, *timed(lambda: on_stream.auto_ets(few), "AutoETS"))
     if CONFORMAL in methods:
         yield Measured(CONFORMAL, *timed(lambda: on_stream.conformal(rows, "NHITS"), "NHITS"))

@@ -31,10 +31,10 @@ def quick(rows: Rows) -> TitansForecaster:
     return fitted(rows, combine=False, context="window", d_model=8, n_layers=1, max_epochs=0)
 
 
-def test_origins_go_through_the_test_rows_a_day_apart_and_end_within_them(small: Dataset) -> None:
+def test_origins_go_through_the_test_rows_and_all_hours_and_end_within_them(small: Dataset) -> None:
     rows = Rows(small, 6)
-    assert (rows.origins[0], rows.origins.step, rows.fitted) == (800, 24, 800)
-    assert 1200 - 24 < rows.origins[-1] + 6 <= 1200
+    assert (rows.origins[0], rows.origins.step, rows.fitted) == (800, 25, 800)
+    assert 1200 - 25 < rows.origins[-1] + 6 <= 1200
     assert rows.scales.to_dict() == pytest.approx(small.frame.iloc[:600].std(ddof=0).to_dict())
 
 

@@ -75,7 +75,7 @@ def test_the_rows_of_a_stream_are_measured_once(
     assert (found["frozen"]["worst_80"], found["AutoETS"]["worst_80"]) == ("100", "")
     assert found["AutoETS"]["versions"].startswith(("statsforecast", "numpy"))
     assert found["frozen"]["versions"].startswith("titans-ts ")
-    assert "| ETTh1, 6 | adaptive | 17 | 0.0 | 0.0 | 0.0 |" in capsys.readouterr().out
+    assert "| ETTh1, 6 | adaptive | 16 | 0.0 | 0.0 | 0.0 |" in capsys.readouterr().out
     intervals.main([*call, "--methods", "adaptive", "--again"])
     assert runs == ["fit", "AutoETS", "NHITS", "fit"]
 
