@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test check bench tables streams competitions
+.PHONY: help demo test check bench tables streams competitions intervals
 
 TABLES := etth1 etth2 ettm1 ettm2 weather
 
@@ -42,6 +42,9 @@ streams: $(READY) ## measure the rows of streams that their CSV lacks (hours), a
 
 competitions: $(BENCH) ## measure the rows of the M3 and M4 competitions that their CSV lacks, and print their tables
 	$(BIN)/python experiments/benchmark/competitions.py
+
+intervals: $(BENCH) ## measure the coverage of intervals that their CSV lacks (an hour), and print its tables
+	$(BIN)/python experiments/benchmark/intervals.py
 
 # A stamp is written last, so an interrupted installation starts again.
 $(READY): setup.cfg pyproject.toml constraints.txt

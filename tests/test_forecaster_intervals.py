@@ -76,7 +76,7 @@ NOISES = {
 @pytest.mark.parametrize("kind", NOISES)
 def test_intervals_hold_as_many_values_as_they_say(kind: str) -> None:
     rows, later = 400, 24
-    values = NOISES[kind](np.random.default_rng(1), (40, rows + later))
+    values = NOISES[kind](np.random.default_rng(1), (120, rows + later))
     table = wide({str(i): x for i, x in enumerate(values)})
     fitted = tiny(val_size=150).fit(table[:rows])
     inside = []

@@ -453,12 +453,13 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         more. Rows that were filled in do not count.
 
         A quantile of the errors of a series' own, at each step ahead, needs 9 of them for a level of 80, 39 for 95 and
-        199 for 99; of higher levels than there are errors for, the interval grows as that of all series does. A series
-        with fewer than 9 has the quantiles of all series' errors over their typical sizes, the mean of change and
-        deviation; where all together have fewer, as one short series, Student's t for the spread of those errors takes
-        their place. Series that were not fitted, and all but evenly spaced ones of more than 2,000 whose forecasts are
-        combined, or of tens of thousands, share in the same way. Past the horizon intervals widen from the widest one
-        within it, by the power of the step by which errors grow there, at least .1.
+        199 for 99, and lies between two of them where the level does; of higher levels than there are errors for, the
+        interval grows as that of all series does. A series with fewer than 9 has the quantiles of all series' errors
+        over their typical sizes, the mean of change and deviation; where all together have fewer, as one short series,
+        Student's t for the spread of those errors takes their place. Series that were not fitted, and all but evenly
+        spaced ones of more than 2,000 whose forecasts are combined, or of tens of thousands, share in the same way.
+        Past the horizon intervals widen from the widest one within it, by the power of the step by which errors grow
+        there, at least .1.
 
         Errors are signed, so intervals are wider on the side where forecasts err more; point forecasts and `lower` and
         `upper` are kept to.

@@ -33,7 +33,7 @@ def test_an_error_is_added_at_the_scale_of_its_series() -> None:
     assert (found[..., 2] == 5).all()
     assert ((found[..., 3] - 5) / 2).ravel() == pytest.approx(np.full(HORIZON, 1.28), abs=0.35)
     nearest = np.abs((found[0, :, 3] - 5) / 2 - errors[0, :, :, 0]).min(0)
-    assert nearest.max() < 1e-12
+    assert nearest.max() < 0.02  # between two neighbours
 
 
 def test_each_quantile_of_a_network_is_corrected_by_its_own_errors() -> None:

@@ -1,8 +1,10 @@
 """Quantiles of errors with the rank that a finite sample needs, and what stands for them where the rank is not there.
 
 Split conformal prediction: of n earlier errors and the one to come, all in any order alike, the one to come is at most
-the ceil(tau (n + 1))-th smallest with probability tau or more. With weights that fall with age the errors need not be
-alike: what is lost is bounded by how far they have drifted, weighted alike.
+the k-th smallest with probability k / (n + 1) or more. Between two ranks a quantile lies between their errors, so that
+it is reached with probability tau, give or take 1 / (n + 1): rounded up to the next rank, as is common, both ends of an
+interval are too far out by half a rank on average, of 40 errors 2.5 points of coverage. With weights that fall with age
+the errors need not be alike: what is lost is bounded by how far they have drifted, weighted alike.
 
 Sources: Vovk, Gammerman and Shafer (2005); Lei et al. (2018); Barber, Candes, Ramdas and Tibshirani (2023), section 3.
 """
@@ -56,11 +58,13 @@ class ErrorQuantiles:
         return reach
 
     def upper(self, level: np.ndarray) -> np.ndarray:
-        """The least error that the one to come is at most with probability `level` (n_series, steps) or more.
+        """What the error to come is at most with probability `level` (n_series, steps).
 
-        Of one series, of any number of levels at each step. Infinite where there is no such rank.
+        Of one series, of any number of levels at each step. Infinite beyond the highest rank that there is, the lowest
+        error below the first.
         """
-        needed = level * (self.total + 1) - ROUNDING * (self.total + 1)
+        tolerance = ROUNDING * (self.total + 1)
+        needed = level * (self.total + 1) - tolerance
         if len(self.errors) > 1:
             rank = (self.weights < needed[:, None]).sum(1)
         else:
@@ -68,8 +72,14 @@ class ErrorQuantiles:
             rank = np.stack([np.searchsorted(sums, wanted) for sums, wanted in pairs], axis=1)
         last = self.errors.shape[1] - 1
         series = np.arange(len(rank))[:, None] if len(self.errors) > 1 else 0
-        found = self.errors[series, np.minimum(rank, last), np.arange(rank.shape[1])]
-        return np.where(rank > last, np.inf, found)
+        at = series, np.minimum(rank, last), np.arange(rank.shape[1])
+        before = series, np.maximum(at[1] - 1, 0), at[2]
+        found, below = self.errors[at], self.weights[before]
+        unit = np.clip(self.weights[at] - below, ROUNDING, 1.0)  # a weight of two is that of two errors
+        share = np.clip((needed + 2 * tolerance - below) / unit, 0.0, 1.0)
+        between = (rank > 0) & (rank <= last) & (share < 1)
+        gap = np.subtract(found, self.errors[before], out=np.zeros_like(found), where=between)
+        return np.where(rank > last, np.inf, found - (1 - share) * gap)
 
 
 def student_upper(spread: np.ndarray, degrees: np.ndarray) -> Upper:
