@@ -476,9 +476,9 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         >>> model = TitansForecaster(horizon=24, lookback=48, max_epochs=0, random_state=0).fit(df)
         >>> model.predict(3, level=80).round(1)
                              load  load-lo-80  load-hi-80
-        2024-01-21 20:00:00  45.4        43.3        46.4
-        2024-01-21 21:00:00  46.2        44.2        47.2
-        2024-01-21 22:00:00  47.1        44.4        48.1
+        2024-01-21 20:00:00  45.4        43.7        46.3
+        2024-01-21 21:00:00  46.2        44.6        47.2
+        2024-01-21 22:00:00  47.1        44.8        48.0
         """
         check_is_fitted(self)
         if h is not None and not np.isscalar(h):
