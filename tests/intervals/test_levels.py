@@ -43,6 +43,11 @@ def test_a_level_out_of_its_range_is_refused(wrong: Any) -> None:
         Asked.of(wrong, None)
 
 
+def test_a_level_that_seems_to_be_a_share_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ValueError, match="`level` is in per cent, got 0.8; pass 80"):
+        Asked.of([95, 0.8], None)
+
+
 @pytest.mark.parametrize("wrong", [0, 1, 80, -0.1, "0.1", [0.1, True]])
 def test_a_quantile_out_of_its_range_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match="`quantiles` must have numbers between 0 and 1, got"):

@@ -35,7 +35,7 @@ class Asked:
         Raises
         ------
         ValueError
-            If both are given, or one is no number, or none, or out of its range.
+            If both are given, or one is no number, or none, or out of its range, or a level seems to be a share.
         """
         if level is None and quantiles is None:
             return None
@@ -64,6 +64,8 @@ def _numbers(name: str, given: Any, high: int) -> list[float]:
         if not (number and 10**-DIGITS <= float(value) / high <= 1 - 10**-DIGITS):
             example = "80 or [80, 95]" if high == 100 else "[0.1, 0.9]"
             raise ValueError(f"`{name}` must have numbers between 0 and {high}, got {value!r}; pass {example}.")
+        if high == 100 and value < 1:  # which nobody wants
+            raise ValueError(f"`{name}` is in per cent, got {value!r}; pass {100 * value:g}.")
     if not values:
         raise ValueError(f"`{name}` must have a number or more, got {given!r}; leave it None for points alone.")
     return sorted({float(value) for value in values})
