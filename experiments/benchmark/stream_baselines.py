@@ -34,6 +34,23 @@ def seasonal_naive(stream: Stream, season: int) -> Iterator[Block]:
         yield Block(origins.start, stream.values[:, first.unsqueeze(1) + ahead])
 
 
+def drift(stream: Stream) -> Iterator[Block]:
+    """The line through the first row of all and the last one known, on; as `titans_ts.Drift`."""
+    ahead = torch.arange(1, stream.horizon + 1)
+    for origins in parts_of(stream.origins, stream.most_origins):
+        first = torch.arange(origins.start, origins.stop)
+        last = stream.values[:, first - 1]
+        slope = (last - stream.values[:, :1]) / (first - 1)
+        yield Block(origins.start, last.unsqueeze(-1) + slope.unsqueeze(-1) * ahead)
+
+
+def simple_mean(stream: Stream) -> Iterator[Block]:
+    """The mean of seasonal naive, drift and the network as it is; as `compare` has it."""
+    parts = seasonal_naive(stream, stream.season), drift(stream), frozen(stream, stream.network, stream.origins)
+    for blocks in zip(*parts, strict=True):
+        yield Block(blocks[0].first, torch.stack([block.forecast for block in blocks]).mean(0))
+
+
 @torch.no_grad()
 def network_forecast(stream: Stream, network: SimbaForecaster, origins: range) -> Tensor:
     """A network's forecasts at origins that follow one another: (n_series, origins, horizon)."""

@@ -12,12 +12,14 @@ import numpy as np
 import torch
 
 from benchmark.stream_baselines import (
+    drift,
     error_mean,
     frozen,
     frozen_later,
     recursive_least_squares,
     refitted,
     seasonal_naive,
+    simple_mean,
 )
 from benchmark.stream_core import Core
 from benchmark.stream_data import Block, Clock, Stream
@@ -72,6 +74,8 @@ ROWS: dict[str, Row] = {
     FROZEN: _frozen,
     "last value": lambda subject, clock: seasonal_naive(subject.stream, 1),
     "seasonal naive": lambda subject, clock: seasonal_naive(subject.stream, subject.stream.season),
+    "drift": lambda subject, clock: drift(subject.stream),
+    "mean of seasonal naive, drift, frozen": lambda subject, clock: simple_mean(subject.stream),
     "frozen on train and validation": lambda subject, clock: frozen_later(subject.core, clock),
     "refitted every day": _refitted(1),
     "refitted every week": _refitted(WEEK),

@@ -14,16 +14,19 @@ from benchmark import stream_baselines
 from benchmark.estimator import errors
 from benchmark.stream_baselines import (
     HALF_LIVES,
+    drift,
     error_mean,
     frozen,
     frozen_later,
     recursive_least_squares,
     refitted,
     seasonal_naive,
+    simple_mean,
 )
 from benchmark.stream_core import Core
 from benchmark.stream_data import Block, Clock, Stream
 from benchmark.stream_rows import ROWS, Subject
+from titans_ts import Drift
 from titans_ts.datasets import Dataset
 
 PER_SERIES = dict(linear_per_series=True, linear_window_mean=True, scale_windows=False)
@@ -58,6 +61,20 @@ def test_naive_forecasts_repeat_the_last_season(season: int, small: Dataset, str
     for origin in range(600, 1195):
         wanted = [[series[origin - season + step % season] for step in range(6)] for series in values]
         np.testing.assert_array_equal(found[:, origin - 600], wanted)
+
+
+def test_drift_and_the_mean_of_simple_forecasts_are_those_of_the_toolkits_baselines(
+    small: Dataset, stream_of: Callable[..., Stream]
+) -> None:
+    stream = stream_of(small, **CONFIGS["common"])
+    first, found = together(drift(stream))
+    values = stream.values.numpy().astype(np.float64)
+    for origin in (600, 601, 1194):
+        expected = Drift().fit(values[:, :origin].T).predict(6).T
+        np.testing.assert_allclose(found[:, origin - first], expected, atol=1e-4)
+    parts = [seasonal_naive(stream, stream.season), drift(stream), frozen(stream, stream.network, stream.origins)]
+    mean = np.mean([together(part)[1] for part in parts], axis=0)
+    np.testing.assert_allclose(together(simple_mean(stream))[1], mean, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
