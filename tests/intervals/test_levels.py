@@ -44,7 +44,7 @@ def test_a_level_out_of_its_range_is_refused(wrong: Any) -> None:
 
 
 def test_a_level_that_seems_to_be_a_share_is_refused_with_the_remedy() -> None:
-    with pytest.raises(ValueError, match="`level` is in per cent, got 0.8; pass 80"):
+    with pytest.raises(ValueError, match=r"`level` is in per cent, got 0\.8; pass 80"):
         Asked.of([95, 0.8], None)
 
 
