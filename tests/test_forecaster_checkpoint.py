@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -90,7 +91,9 @@ def test_a_fit_that_was_killed_ends_as_if_it_had_not_been(uninterrupted: TitansF
     data, folder = tmp_path / "table.pkl", tmp_path / "run"
     table().to_pickle(data)
     script = SCRIPT.format(step=17, table=str(data), parameters=PARAMETERS, folder=str(folder))
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    # as many threads as this process has: sums are rounded otherwise with more
+    one = os.environ | {"OMP_NUM_THREADS": "1"}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=one)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert (folder / FILE).exists()
     steps = list[int]()

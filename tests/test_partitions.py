@@ -103,16 +103,15 @@ def test_a_backtest_on_the_cluster_is_equal_to_the_bit(client, table, model) -> 
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
 
 
-def slowly(part: pd.DataFrame, folder: str) -> pd.DataFrame:
-    """Notes the process that has a partition, and waits until it is told to go on."""
-    if len(part):
-        Path(folder, f"{part['unique_id'].iloc[0]} {os.getpid()}").touch()
-        while not Path(folder, "go on").exists():
-            time.sleep(0.01)
-    return part
-
-
 def test_a_worker_that_is_killed_costs_a_retry_and_not_the_run(client, table, model, tmp_path) -> None:
+    def slowly(part: pd.DataFrame, folder: str) -> pd.DataFrame:  # in here, so that workers need not import this file
+        """Notes the process that has a partition, and waits until it is told to go on."""
+        if len(part):
+            Path(folder, f"{part['unique_id'].iloc[0]} {os.getpid()}").touch()
+            while not Path(folder, "go on").exists():
+                time.sleep(0.01)
+        return part
+
     expected = model.predict(df=table)
     waiting = partitioned(table).map_partitions(slowly, str(tmp_path), meta=table[:0])
     run = client.compute(predict_partitions(model, waiting))
