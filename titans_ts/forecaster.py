@@ -143,10 +143,11 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         the last fit alone.
     checkpoint_dir : path, optional
         A folder where `fit` writes its training after each evaluation, from which it goes on after a kill where it is
-        called with the same table, parameters and an int as `random_state`: on a CPU where PyTorch has as many threads,
-        with the same result to the bit. The checkpoint of another fit is refused by name. A fit that is finished removes its own; after Ctrl-C it stays,
-        and the next fit goes on from there. Each of several fits at a time needs a folder of its own; several processes
-        that train one model can have none, and trials of a search write none. A `time_limit` counts anew.
+        called with the same table, parameters and an int as `random_state`: on a CPU, with as many threads, to the same
+        result to the bit. The checkpoint of another fit is refused by name. A fit that is finished removes its own;
+        after Ctrl-C it stays, and the next fit goes on from there. Each of several fits at a time needs a folder of its
+        own; several processes that train one model can have none, and trials of a search write none. A `time_limit`
+        counts anew.
     random_state : int, RandomState or None
         An int makes two fits on a CPU equal to the bit.
     device : str, optional
