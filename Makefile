@@ -15,7 +15,7 @@ demo: $(READY) ## forecast a week of bicycle rentals and draw it, offline
 	$(BIN)/python experiments/demo.py
 
 test: $(READY) ## run all tests but the slow ones
-	$(BIN)/pytest -m "not slow" -n auto --maxprocesses 8 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" -n auto --maxprocesses 8 --dist worksteal
 
 check: $(READY) ## lint, formatting and types
 	$(BIN)/ruff check
