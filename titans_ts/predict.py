@@ -157,12 +157,9 @@ def _forecast(
         last=data.lengths,
         series=series,
         cross_series=cross_series,
+        ahead=config.horizon,
     )
-    read = config.lookback + config.horizon
-    batches = [
-        batch._replace(clock_shift=clock_shifts(data.clock, batch.time_index, read))
-        for batch in contexts.batches(EVALUATION_BATCH)
-    ]
+    batches = list(contexts.batches(EVALUATION_BATCH))
     numbers = torch.arange(panel.n_series, device=network.device).split(EVALUATION_BATCH)  # one window a series
     blocks = []
     for i in range(n_blocks):

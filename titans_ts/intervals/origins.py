@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from titans_ts.model.long_term import LongTermMemory
-from titans_ts.stream.reading import Core, Reading
+from titans_ts.stream.reading import Core, Reading, windows_after_rows
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.evaluate import EVALUATION_BATCH
-from titans_ts.windows.cross_series import CrossSeriesFeatures
-from titans_ts.windows.windows import Windows, clock_shifts
 
 NONE = -1  # rows seen where there is no origin
 
@@ -61,25 +59,9 @@ def network_forecasts(core: Core, data: SeriesData[Tensor], index: np.ndarray, r
     found = np.full((*rows.shape, config.horizon, config.n_outputs), np.nan, dtype=np.float32)
     if not there.any():
         return found
-    features = None
-    if core.network.cross_series is not None:
-        features = CrossSeriesFeatures(data, lookback=config.lookback, n_series=config.n_series, series=core.series)
-    ones = np.ones(data.n_series, dtype=np.int64)
-    windows = Windows(
-        data,
-        lookback=config.lookback,
-        horizon=0,
-        first=ones,
-        last=data.lengths,
-        series=core.series,
-        cross_series=features,
-    )
-    parts = []
-    for part in torch.from_numpy(number[there]).to(data.values.device).split(EVALUATION_BATCH):
-        batch = windows.batch(part)
-        shifts = clock_shifts(data.clock, batch.time_index, config.lookback + config.horizon)
-        parts.append(core.forward(batch._replace(clock_shift=shifts)))
-    found[there] = torch.cat(parts).float().cpu().numpy()
+    windows = windows_after_rows(core, data)
+    parts = torch.from_numpy(number[there]).to(data.values.device).split(EVALUATION_BATCH)
+    found[there] = torch.cat([core.forward(windows.batch(part)) for part in parts]).float().cpu().numpy()
     return found
 
 

@@ -21,7 +21,7 @@ from titans_ts.model.stream_state import Origins, StreamState
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.evaluate import EVALUATION_BATCH
 from titans_ts.windows.cross_series import CrossSeriesFeatures
-from titans_ts.windows.windows import Windows, clock_shifts
+from titans_ts.windows.windows import Windows
 
 MOST_TOKENS = 2**15  # origins read at a time, of all series together
 LEAST_ORIGINS = 256  # of each of long series that are read together; few at a time make it slow
@@ -101,6 +101,23 @@ class Reading:
         return torch.stack([(a.square() - 2 * r * a).sum(-1) for a, r in pairs]).sum(0)
 
 
+def windows_after_rows(core: Core, data: SeriesData[Tensor]) -> Windows:
+    """The window that a core forecasts from after each row of its series: as many as rows."""
+    config, features = core.network.config, None
+    if core.network.cross_series is not None:
+        features = CrossSeriesFeatures(data, lookback=config.lookback, n_series=config.n_series, series=core.series)
+    return Windows(
+        data,
+        lookback=config.lookback,
+        horizon=0,
+        first=np.ones(data.n_series, dtype=np.int64),
+        last=data.lengths,
+        series=core.series,
+        cross_series=features,
+        ahead=config.horizon,
+    )
+
+
 class OriginReader:
     """Reads the origins of series.
 
@@ -116,24 +133,9 @@ class OriginReader:
 
     def __init__(self, core: Core, memory: LongTermMemory, data: SeriesData[Tensor]) -> None:
         self.core, self.memory, self.data = core, memory, data
-        config = core.network.config
-        self._cross_series = None
-        if core.network.cross_series is not None:
-            self._cross_series = CrossSeriesFeatures(
-                data, lookback=config.lookback, n_series=config.n_series, series=core.series
-            )
         device = data.values.device
         self._observed = None if data.observed is None else torch.from_numpy(data.observed).to(device)
-        ones = np.ones(data.n_series, dtype=np.int64)
-        self._windows = Windows(
-            data,
-            lookback=config.lookback,
-            horizon=0,
-            first=ones,
-            last=data.lengths,
-            series=core.series,
-            cross_series=self._cross_series,
-        )
+        self._windows = windows_after_rows(core, data)
 
     def read(self, index: np.ndarray, last: np.ndarray, n_origins: int) -> Reading:
         """The last `n_origins` origins up to that after `last` (series,) rows of series number `index` (series,)."""
@@ -178,10 +180,7 @@ class OriginReader:
     @torch.no_grad()
     def _forecast(self, number: Tensor) -> tuple[Tensor, Tensor]:
         """Features of the windows number `number` (samples,), and what is forecast from them (samples, horizon)."""
-        config = self.core.network.config
         batch = self._windows.batch(number)
-        shifts = clock_shifts(self.data.clock, batch.time_index, config.lookback + config.horizon)
-        batch = batch._replace(clock_shift=shifts)
         forecast = point_of(self.core.forward(batch))
         return origin_features(batch, forecast, self.memory.basis, self.memory.config.cycle), forecast
 

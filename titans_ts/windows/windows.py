@@ -52,6 +52,8 @@ class Windows:
         The number the network knows each series by; 0, 1, ... if None.
     cross_series : CrossSeriesFeatures, optional
         Each window comes with means of all series' pasts.
+    ahead : int
+        Steps after each window whose local clocks come with it too: those to forecast, where the horizon is 0.
     weight : ndarray (n_series,), optional
         How much the windows of each series count; all alike if None.
     half_life : float, optional
@@ -75,6 +77,7 @@ class Windows:
         cross_series: CrossSeriesFeatures | None = None,
         weight: np.ndarray | None = None,
         half_life: float | None = None,
+        ahead: int = 0,
     ) -> None:
         count = np.maximum(last - first - horizon + 1, 0)
         if not count.any():
@@ -90,7 +93,7 @@ class Windows:
             self._without_filled = torch.from_numpy(kept[filled == 0])
         padding = np.where(count > 0, np.maximum(lookback - first, 0), 0)
         row_zero = np.cumsum(lengths + padding) - lengths  # where each series' row 0 lies in the flat vector
-        self.lookback, self.horizon = lookback, horizon
+        self.lookback, self.horizon, self._ahead = lookback, horizon, ahead
         self._cross_series, self._clock = cross_series, data.clock
         self._flat, self._padding_mask = values, None
         self._observed = None if observed is None else torch.from_numpy(observed).to(device)
@@ -219,7 +222,7 @@ class Windows:
             padding_mask=padding_mask,
             observed_mask=observed_mask,
             cross_series=None if self._cross_series is None else self._cross_series.at(time_index),
-            clock_shift=clock_shifts(self._clock, time_index, length),
+            clock_shift=clock_shifts(self._clock, time_index, length + self._ahead),
             covariates=covariates,
             weight=self._weights(series, offset),
         )
