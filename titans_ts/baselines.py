@@ -39,10 +39,25 @@ class Baseline(PanelForecaster):
     """
 
     _least_rows = 1
-    horizon: int | None
-    freq: Any
     panel_: Panel
     horizon_: int
+
+    def __init__(
+        self,
+        *,
+        horizon: int | None = None,
+        freq: Any = None,
+        id_col: str = "unique_id",
+        time_col: str = "ds",
+        target_col: str = "y",
+        missing: str = "error",
+    ) -> None:
+        self.horizon = horizon
+        self.freq = freq
+        self.id_col = id_col
+        self.time_col = time_col
+        self.target_col = target_col
+        self.missing = missing
 
     def fit(self, df: Any, y: Any = None) -> Self:
         """Keep a table of series; as `TitansForecaster.fit` reads it, of whose errors it raises those of tables."""
@@ -130,12 +145,9 @@ class SeasonalNaive(Baseline):
         missing: str = "error",
         season: int | None = None,
     ) -> None:
-        self.horizon = horizon
-        self.freq = freq
-        self.id_col = id_col
-        self.time_col = time_col
-        self.target_col = target_col
-        self.missing = missing
+        super().__init__(
+            horizon=horizon, freq=freq, id_col=id_col, time_col=time_col, target_col=target_col, missing=missing
+        )
         self.season = season
 
     def _learn(self, panel: Panel, defaults: Defaults) -> None:
@@ -164,23 +176,6 @@ class Drift(Baseline):
     >>> Drift().fit(np.array([[1.0], [2.0], [5.0]])).predict(2).ravel()
     array([7., 9.])
     """
-
-    def __init__(
-        self,
-        *,
-        horizon: int | None = None,
-        freq: Any = None,
-        id_col: str = "unique_id",
-        time_col: str = "ds",
-        target_col: str = "y",
-        missing: str = "error",
-    ) -> None:
-        self.horizon = horizon
-        self.freq = freq
-        self.id_col = id_col
-        self.time_col = time_col
-        self.target_col = target_col
-        self.missing = missing
 
     def _forecast(self, steps: int, panel: Panel, fitted: bool) -> np.ndarray:
         return drift(panel.data, steps)
@@ -232,12 +227,9 @@ class MeanForecaster(Baseline):
         missing: str = "error",
     ) -> None:
         self.estimators = estimators
-        self.horizon = horizon
-        self.freq = freq
-        self.id_col = id_col
-        self.time_col = time_col
-        self.target_col = target_col
-        self.missing = missing
+        super().__init__(
+            horizon=horizon, freq=freq, id_col=id_col, time_col=time_col, target_col=target_col, missing=missing
+        )
 
     def fit(self, df: Any, y: Any = None) -> Self:
         """Fit each of the forecasters to a table; as `TitansForecaster.fit` reads it."""

@@ -53,13 +53,10 @@ class ClosedForm(Baseline):
         linear_path: bool | str = "auto",
         season: int | None = None,
     ) -> None:
-        self.horizon = horizon
+        super().__init__(
+            horizon=horizon, freq=freq, id_col=id_col, time_col=time_col, target_col=target_col, missing=missing
+        )
         self.lookback = lookback
-        self.freq = freq
-        self.id_col = id_col
-        self.time_col = time_col
-        self.target_col = target_col
-        self.missing = missing
         self.outliers = outliers
         self.lower = lower
         self.upper = upper
