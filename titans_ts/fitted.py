@@ -447,9 +447,8 @@ class FittedModel:
             )
         steps = int((ahead + data.lengths).max())
         fitted = self.panel.take(series)
-        rest, scale = fitted, self._rest(None, np.arange(self.panel.n_series))[1][series]
-        future = future_of_rows(panel, fitted, steps)
-        forecast = point_of(self.bounds.clip(self._unbounded(rest, steps, series, future, None, scale), rest))
+        future, (_, scale) = future_of_rows(panel, fitted, steps), self._rest(None, series)
+        forecast = point_of(self.bounds.clip(self._unbounded(fitted, steps, series, future, None, scale), fitted))
         step = data.row_in_series + np.repeat(ahead, data.lengths)
         scaler = self.scaler if self.regression is None else self.regression.scaler
         errors = (data.values - forecast[data.series_of_row, step]) / np.repeat(scaler.scale[series], data.lengths)

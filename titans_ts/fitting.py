@@ -130,7 +130,7 @@ def fit_model(
             progress.begin("closed form")
             begun = progress.elapsed
             if options.chooses_path and earlier is None:
-                found = choose_path(config, scaled, on_device(scaled, device), fold, progress)
+                found = choose_path(config, scaled, replace(data, covariates=None), fold, progress)
             config = replace(found.config, covariates=columns)
             windows = network_windows(data, fold, config)
             training = options.train_config(len(windows.train))
