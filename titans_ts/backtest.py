@@ -13,12 +13,11 @@ from sklearn.base import clone
 
 from .arguments import check_integer
 from .cutoffs import check_names, known_rows, observed_rows, scored_frame
-from .tables.covariate_columns import FUTURE, CovariateNames
+from .tables.covariate_columns import COVARIATES, FUTURE, CovariateNames
 from .tables.panel import Panel
 from .tables.read import read_table
 
 LEAST_ROWS = 3  # before the first cutoff, as `fit` needs
-COVARIATES = "static_cols", "past_cols", "future_cols", "calendar"
 DEFAULT_NAMES = {"id_col": "unique_id", "time_col": "ds", "target_col": "y"}
 
 

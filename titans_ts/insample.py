@@ -13,7 +13,7 @@ from .fitted import FittedModel
 from .model import Batch
 from .predict import Correction, Seen
 from .stream.reading import LongTerm, OriginReader, Reading, advance, first_rows, read_parts
-from .tables.future import future_values
+from .tables.future import future_of_rows
 from .tables.panel import Panel
 from .windows.windows import on_device
 
@@ -71,7 +71,7 @@ def forecast_cutoffs(
     for part in _parts(seen - first):
         windows = panel.between(series[part], first[part], seen[part])
         correct = None if added is None else _correction(added[part])
-        future = future_values(panel.between(series[part], seen[part], seen[part] + h))
+        future = future_of_rows(panel.between(series[part], seen[part], seen[part] + h), windows, h)
         found.append(fitted.forecast(h, windows, numbers[series[part]], future, correct))
     return np.concatenate(found)
 

@@ -33,12 +33,13 @@ from sklearn.utils.validation import check_is_fitted
 from titans_ts.arguments import check_integer, check_no_targets
 from titans_ts.devices import find_device, under_torchrun
 from titans_ts.forecaster import TitansForecaster
+from titans_ts.tables.covariate_columns import COVARIATES
 from titans_ts.training.losses import AnyLoss, check_loss
 
 from .sampler import SeededSampler
 from .storage import REASON, begun, filters_kept, give_up_lost, open_storage
 from .terms import agree, study_terms
-from .trial import COVARIATES, PARAMETERS, Objective, Space, Surplus, is_within
+from .trial import PARAMETERS, Objective, Space, Surplus, is_within
 
 Callback = Callable[[Study, FrozenTrial], None]
 

@@ -18,7 +18,7 @@ from titans_ts.arguments import check_flag, check_integer
 from titans_ts.defaults import defaults_for, shorten
 from titans_ts.forecaster import TitansForecaster
 from titans_ts.stream.fit import WINDOW
-from titans_ts.tables.covariate_columns import CovariateNames
+from titans_ts.tables.covariate_columns import COVARIATES, CovariateNames
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 from titans_ts.training.history import Evaluation
@@ -29,7 +29,6 @@ from .storage import REASON, counts, seen, sign
 
 Space = Mapping[str, BaseDistribution] | Callable[[Trial], dict[str, Any]]
 
-COVARIATES = ("static_cols", "past_cols", "future_cols", "calendar")
 PARAMETERS, SURPLUS = "parameters", "surplus"  # user attributes of a trial
 EPOCHS = 10_000  # reports of one scoring window lie so far from those of the next
 

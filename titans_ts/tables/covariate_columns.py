@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from .calendar_features import check_feature
 
 STATIC, PAST, FUTURE = "static", "past", "future"
+COVARIATES = "static_cols", "past_cols", "future_cols", "calendar"  # of an estimator
 
 
 class CovariateColumn(NamedTuple):
@@ -49,8 +50,8 @@ class CovariateNames:
         TypeError, ValueError
             If one is no list of names, or a column is named twice.
         """
-        given = {"static_cols": static, "past_cols": past, "future_cols": future, "calendar": calendar}
-        parts = [_names(f"`{what}`", names) for what, names in given.items()]
+        given = zip(COVARIATES, (static, past, future, calendar), strict=True)
+        parts = [_names(f"`{what}`", names) for what, names in given]
         for name in parts[3]:
             check_feature(name)
         seen: set[Hashable] = set(roles)
@@ -69,6 +70,11 @@ class CovariateNames:
         """The table's columns, each with its role."""
         parts = ((STATIC, self.static), (PAST, self.past), (FUTURE, self.future))
         return [(name, role) for role, names in parts for name in names]
+
+    @property
+    def names(self) -> list[Hashable]:
+        """The table's columns."""
+        return [name for name, _ in self.columns]
 
 
 def _names(what: str, given: Any) -> tuple[Hashable, ...]:
@@ -111,6 +117,15 @@ class Covariates:
         """The features of the calendar."""
         return tuple(str(column.name) for column in self.columns[len(self.of_table) :])
 
+    @property
+    def names(self) -> list[Hashable]:
+        """The table's columns."""
+        return [column.name for column in self.of_table]
+
     def named(self, role: str) -> list[Hashable]:
         """The table's columns of a role."""
-        return [column.name for column in self.of_table if column.role == role]
+        return [self.columns[i].name for i in self.places(role)]
+
+    def places(self, role: str) -> list[int]:
+        """Where the table's columns of a role stand among all."""
+        return [i for i, column in enumerate(self.of_table) if column.role == role]

@@ -15,6 +15,7 @@ from pandas.api import types
 from .calendar_features import CATEGORIES, calendar_features
 from .covariate_columns import FUTURE, STATIC, CovariateColumn, CovariateNames, Covariates
 from .frequency import OrderedRows
+from .grid import fill_gaps
 from .panel import Panel
 from .series_data import SeriesData
 
@@ -30,9 +31,7 @@ def take_columns(table: Any, names: CovariateNames | Covariates) -> tuple[Any, p
     TypeError, ValueError
         If it is no frame, or has not all the columns.
     """
-    wanted = [name for name, _ in names.columns] if isinstance(names, CovariateNames) else None
-    if wanted is None:
-        wanted = [column.name for column in names.of_table]  # type: ignore[union-attr]
+    wanted = names.names
     if not wanted:
         return table, pd.DataFrame(index=range(len(table)))
     if not isinstance(table, pd.DataFrame):
@@ -181,21 +180,15 @@ def _complete(panel: Panel, column: CovariateColumn, values: np.ndarray, missing
             f"column {column.name!r} has {int(absent.sum())} missing values, the first in series {name!r} at {label}; "
             "fill them, or pass `missing='interpolate'` or 'ffill'."
         )
-    row = np.arange(len(values))
-    begin = np.repeat(offsets, lengths)
-    before = np.maximum.accumulate(np.where(absent, -1, row))
-    after = np.minimum.accumulate(np.where(absent, len(values), row)[::-1])[::-1]
-    has_before, has_after = before >= begin, after < begin + np.repeat(lengths, lengths)
-    if not (has_before | has_after).all():
-        name, _ = panel.locate(int((~(has_before | has_after)).argmax()))
+    first = np.minimum.reduceat(np.where(absent, len(values), np.arange(len(values))), offsets)  # value of each series
+    if (empty := first >= offsets + lengths).any():
+        name = panel.id_of(int(empty.argmax()))
         raise ValueError(f"column {column.name!r} has no value in series {name!r}; fill it, or leave the series out.")
-    filled = values[np.where(has_before, before, np.minimum(after, len(values) - 1))]
-    if missing == "interpolate" and column.categories is None:
-        between = absent & has_before & has_after
-        a, b = before[between], after[between]
-        share = (row[between] - a) / (b - a)
-        filled[between] = (1 - share) * values[a] + share * values[b]
-    return filled
+    before = data.row_in_series < np.repeat(first - offsets, lengths)  # which is that of the rows before it, too
+    values = np.where(before, values[np.repeat(first, lengths)], values)
+    return fill_gaps(
+        values, ~absent | before, lengths, interpolate=missing == "interpolate" and column.categories is None
+    )
 
 
 def _constant(panel: Panel, column: CovariateColumn, values: np.ndarray) -> np.ndarray:
@@ -239,15 +232,14 @@ def covariates_ahead(panel: Panel, steps: int, values: np.ndarray | None) -> Ser
     n = panel.n_series
     ahead = np.full((n, steps, len(spec.columns)), np.nan)
     last = data.covariates[data.offsets + data.lengths - 1]
-    roles = np.array([column.role for column in spec.columns])
-    of_table = np.arange(len(roles)) < len(spec.of_table)
-    ahead[..., roles == STATIC] = last[:, None, roles == STATIC]
+    static = spec.places(STATIC)
+    ahead[..., static] = last[:, None, static]
     if values is not None:
-        ahead[..., (roles == FUTURE) & of_table] = values
+        ahead[..., spec.places(FUTURE)] = values
     time_index = np.add.outer(data.ends, np.arange(steps))
     series = np.repeat(np.arange(n), steps)
     features = calendar_features(spec.calendar, panel.calendar, panel.ids, series, time_index.ravel())
-    ahead[..., ~of_table] = features.reshape(n, steps, -1)
+    ahead[..., len(spec.of_table) :] = features.reshape(n, steps, -1)
     lengths = np.full(n, steps)
     clock = panel.calendar.local_clock(int(data.starts.min()), int(data.ends.max()) + steps)
     return SeriesData(np.zeros(n * steps), lengths, data.ends, clock=clock, covariates=ahead.reshape(n * steps, -1))

@@ -76,15 +76,6 @@ def read_future(table: Any, panel: Panel, steps: int) -> np.ndarray | None:
     return found
 
 
-def future_values(panel: Panel) -> np.ndarray | None:
-    """The table's future covariates at a panel's rows, (n_series, rows, columns), of series of equally many rows."""
-    if panel.covariates is None or panel.data.covariates is None or not panel.covariates.named(FUTURE):
-        return None
-    at = [i for i, column in enumerate(panel.covariates.of_table) if column.role == FUTURE]
-    found: np.ndarray = panel.data.covariates[:, at].reshape(panel.n_series, -1, len(at))
-    return found
-
-
 def future_of_rows(rows: Panel, panel: Panel, steps: int) -> np.ndarray | None:
     """The future covariates of the steps after a panel's rows, as `read_future` returns them, from later rows.
 
@@ -101,7 +92,7 @@ def future_of_rows(rows: Panel, panel: Panel, steps: int) -> np.ndarray | None:
         If rows do not begin where those of the panel end: names the series.
     """
     spec, data = panel.covariates, rows.data
-    at = [] if spec is None else [i for i, column in enumerate(spec.of_table) if column.role == FUTURE]
+    at = [] if spec is None else spec.places(FUTURE)
     if not at or data.covariates is None:
         return None
     skipped = data.starts - panel.data.ends
