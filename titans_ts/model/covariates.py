@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from .layers import PatchEmbedding
+from .layers import PatchEmbedding, patches_of
 from .linear import spans
 
 LAGS = 24  # last steps that are read one by one
@@ -97,7 +97,6 @@ class CovariateEmbedding(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(samples, lookback, size) -> (samples, tokens, d_model)"""
-        padded = torch.cat([inputs, inputs[:, -1:].expand(-1, self.stride, -1)], dim=1)
-        patches = padded.unfold(1, self.patch_len, self.stride)  # (samples, tokens, size, patch_len)
+        patches = patches_of(inputs.mT, self.patch_len, self.stride).transpose(1, 2)  # (samples, tokens, size, .)
         out: Tensor = self.project(patches.flatten(2))
         return out

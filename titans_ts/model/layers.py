@@ -107,6 +107,11 @@ class Cycle(nn.Module):
         return torch.stack(means, dim=-1).transpose(0, 1).to(self.profile.dtype)[time_index % self.period]
 
 
+def patches_of(x: Tensor, patch_len: int, stride: int) -> Tensor:
+    """Overlapping patches whose last ones repeat the end: (samples, channels, lookback) -> (., ., tokens, patch_len)"""
+    return pad(x, (0, stride), mode="replicate").unfold(-1, patch_len, stride)
+
+
 class PatchEmbedding(nn.Module):
     """Cut a window into overlapping patches, its end padded by `stride` repeats, and embed each.
 
@@ -120,8 +125,7 @@ class PatchEmbedding(nn.Module):
 
     def patches(self, x: Tensor) -> Tensor:
         """(samples, lookback) -> (samples, tokens, patch_len)"""
-        x = pad(x.unsqueeze(1), (0, self.stride), mode="replicate").squeeze(1)
-        return x.unfold(-1, self.patch_len, self.stride)
+        return patches_of(x.unsqueeze(1), self.patch_len, self.stride).squeeze(1)
 
     def forward(self, z: Tensor) -> Tensor:
         """(samples, lookback) -> (samples, tokens, d_model)"""
