@@ -52,17 +52,17 @@ ROOMS = {
     "comparison": {"backtest", "cutoffs", "defaults"},
     "insample": {"fitted", "predict", "stream", "windows", "tables", "model", "devices"},
     "attributes": {"base", "fitted", "training", "windows", "tables", "model"},
-    "settings": {"arguments", "defaults", "training", "model"},
+    "settings": {"arguments", "defaults", "stream", "training", "model"},
     "streaming": {"attributes", "arguments", "gates", "stream", "model"},
     "evaluation": {
         *("attributes", "arguments", "backtest", "baselines", "comparison", "cutoffs", "defaults", "insample"),
-        *("stream", "tables", "model"),
+        *("settings", "tables", "model"),
     },
     "forecaster": {
         *("evaluation", "streaming", "settings", "fitting", "saving", "intervals", "warm_start", "weights"),
         *("arguments", "bounds", "defaults", "progress", "stream", "training", "windows", "tables", "model", "devices"),
     },
-    "closed_form": {"forecaster", "baselines", "arguments", "defaults", "tables"},
+    "closed_form": {"forecaster", "settings", "baselines", "arguments", "defaults", "tables"},
     "partitions": {"tables"},
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},
 }

@@ -10,6 +10,7 @@ from .arguments import match_series
 from .baselines import Baseline
 from .defaults import Defaults
 from .forecaster import TitansForecaster
+from .settings import CLOSED_FORM
 from .tables.panel import Panel
 
 
@@ -66,7 +67,7 @@ class ClosedForm(Baseline):
     def _learn(self, panel: Panel, defaults: Defaults) -> None:
         given = {name: value for name, value in self.get_params().items() if name != "season"}
         # the deep branch adds nothing before it is trained, so it is small
-        alone = dict(max_epochs=0, n_layers=1, d_model=16, combine=False, context="window", random_state=0)
+        alone = dict(CLOSED_FORM, n_layers=1, d_model=16, random_state=0)
         forecaster = TitansForecaster(device="cpu", verbose=0).set_params(**given, **alone, cycle=self.season)
         self.forecaster_ = forecaster.fit(panel)
 

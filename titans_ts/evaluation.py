@@ -18,7 +18,7 @@ from .cutoffs import check_names, scored_frame
 from .defaults import defaults_for, shorten
 from .insample import cutoffs_of, forecast_cutoffs
 from .model import point_of
-from .stream.fit import WINDOW
+from .settings import CLOSED_FORM
 from .tables.layouts import FORECAST
 
 
@@ -171,7 +171,7 @@ class EvaluatedForecaster(FittedForecaster):
         steps = check_integer("h", self.horizon if h is None else h, 1, default)
         models, mean_of = {type(self).__name__: self}, tuple[str, ...]()
         if baselines is None:
-            alone = clone(self).set_params(max_epochs=0, combine=False, context=WINDOW)
+            alone = clone(self).set_params(**CLOSED_FORM)
             baselines = {"SeasonalNaive": SeasonalNaive(), "Drift": Drift(), "ClosedForm": alone}
             mean_of = tuple(baselines)
         backtest = Backtest.of(self, panel, steps, n_windows, step_size)

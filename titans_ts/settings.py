@@ -10,10 +10,12 @@ import torch
 from .arguments import check_flag, check_integer
 from .defaults import Defaults
 from .model import ModelConfig
+from .stream.fit import WINDOW
 from .training.config import TrainConfig
 from .training.losses import AnyLoss, find_loss
 
 AUTO = "auto"  # what `fit` chooses
+CLOSED_FORM = {"max_epochs": 0, "combine": False, "context": WINDOW}  # parameters that leave nothing else
 PER_SERIES_PATHS = ("per_series", "across")  # linear paths with weights per series
 HARMONICS = 2  # of the seasonal profile, by whose phase cross-series weights vary
 MOST_BY_PHASE = 40  # series up to which they do: the weights grow by the square of the number
