@@ -412,7 +412,7 @@ def test_a_newer_model_is_neither_read_nor_overwritten(folder, newer):
     edit_manifest(folder, version=saving.VERSION + 1, titans_ts="9.9")
     before = contents(folder)
     with pytest.raises(
-        ValueError, match=r"manifest.json' must have version 6 or older, got 7, written by titans_ts 9.9"
+        ValueError, match=r"manifest.json' must have version 7 or older, got 8, written by titans_ts 9.9"
     ):
         TitansForecaster.load(folder)
     with pytest.raises(FileExistsError, match="Upgrade titans_ts"):

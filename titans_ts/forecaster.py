@@ -78,14 +78,29 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         they are named in a warning and treated as missing; "keep" learns from them as they are.
     lower, upper : float or dict of id to float, optional
         Bounds of the forecasts, of all series or of each: 0 where values cannot be negative.
-    mixer : {"memory", "attention", "mamba", "none"}
+    mixer : {"memory", "attention", "window_attention", "mamba", "none"}
         What mixes tokens; anything but the memory is for comparison.
+    variant : {"lmm", "mac", "mag", "mal"}
+        What stands where the memory is the mixer: the memory alone, the memory as a context that causal attention
+        reads, sliding-window attention gated by the memory, or the memory as a layer ahead of such attention; see
+        `titans_ts.model.titans`.
+    attention_window : int
+        Tokens that the attention of a variant, or of "window_attention", sees: those of a segment, or up to each token.
+    feature_mixer : {"einfft", "mlp", "none"}
+        What mixes features: EinFFT, over all tokens of the window, or a perceptron of each token.
     n_layers, d_model, n_heads : int
         Blocks, width and heads of the deep branch.
     memory_depth, memory_expansion : int
         Layers of the memory, and its hidden width over the head's.
     chunk_size : int
         Tokens that the memory learns from the same weights.
+    memory_conv, memory_momentum, memory_forgetting, memory_writes : bool
+        Whether queries, keys and values pass a convolution over four tokens, past surprise is carried on, the memory
+        forgets, and it writes at all; without any of these for comparison.
+    memory_gates : {"token", "chunk"}
+        Whether the gates of forgetting and momentum are each token's own, or those of a chunk's first token.
+    n_persistent : int
+        Learned tokens ahead of those of the window.
     patch_len, stride : int
         Steps of a token and between tokens.
     dropout : float
@@ -214,12 +229,21 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         future_cols: list[str] | None = None,
         calendar: list[str] | None = None,
         mixer: str = "memory",
+        variant: str = "lmm",
+        attention_window: int = 16,
+        feature_mixer: str = "einfft",
         n_layers: int = 2,
         d_model: int = 128,
         n_heads: int = 4,
         memory_depth: int = 2,
         memory_expansion: int = 1,
         chunk_size: int = 16,
+        memory_conv: bool = True,
+        memory_momentum: bool = True,
+        memory_forgetting: bool = True,
+        memory_writes: bool = True,
+        memory_gates: str = "token",
+        n_persistent: int = 4,
         patch_len: int = 16,
         stride: int = 8,
         dropout: float = 0.1,
@@ -257,12 +281,21 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         self.future_cols = future_cols
         self.calendar = calendar
         self.mixer = mixer
+        self.variant = variant
+        self.attention_window = attention_window
+        self.feature_mixer = feature_mixer
         self.n_layers = n_layers
         self.d_model = d_model
         self.n_heads = n_heads
         self.memory_depth = memory_depth
         self.memory_expansion = memory_expansion
         self.chunk_size = chunk_size
+        self.memory_conv = memory_conv
+        self.memory_momentum = memory_momentum
+        self.memory_forgetting = memory_forgetting
+        self.memory_writes = memory_writes
+        self.memory_gates = memory_gates
+        self.n_persistent = n_persistent
         self.patch_len = patch_len
         self.stride = stride
         self.dropout = dropout

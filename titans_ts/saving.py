@@ -53,8 +53,9 @@ from .training.history import Evaluation, History
 from .training.losses import MissingLoss, loss_name
 from .windows.scaler import Scaler
 
-# 2 fills values and has text as times; 3 renames; 4 combines; 5 streams; 6 has covariates, losses and intervals.
-FORMAT, VERSION = "titans_ts forecaster", 6
+# 2 fills values and has text as times; 3 renames; 4 combines; 5 streams; 6 has covariates, losses and intervals;
+# 7 has variants of the memory.
+FORMAT, VERSION = "titans_ts forecaster", 7
 MANIFEST = "manifest.json"
 STALE = 3600  # seconds after which a file that no manifest names is not of a save under way
 REMEDY = "Save the model again to another path, or bring the folder back from a copy."

@@ -17,6 +17,7 @@ from .training.losses import AnyLoss, find_loss
 AUTO = "auto"  # what `fit` chooses
 CLOSED_FORM = {"max_epochs": 0, "combine": False, "context": WINDOW}  # parameters that leave nothing else
 PER_SERIES_PATHS = ("per_series", "across")  # linear paths with weights per series
+MEMORY_SWITCHES = ("memory_conv", "memory_momentum", "memory_forgetting", "memory_writes")
 HARMONICS = 2  # of the seasonal profile, by whose phase cross-series weights vary
 MOST_BY_PHASE = 40  # series up to which they do: the weights grow by the square of the number
 LEAST_STEPS = 300  # training steps on short series, whose epochs have few
@@ -53,9 +54,15 @@ def model_config(forecaster: Any, n_series: int, defaults: Defaults) -> ModelCon
         n_layers=check_integer("n_layers", forecaster.n_layers, 1),
         n_heads=check_integer("n_heads", forecaster.n_heads, 1),
         mixer=forecaster.mixer,
+        variant=forecaster.variant,
+        attention_window=check_integer("attention_window", forecaster.attention_window, 1),
+        feature_mixer=forecaster.feature_mixer,
         memory_depth=check_integer("memory_depth", forecaster.memory_depth, 1),
         memory_expansion=check_integer("memory_expansion", forecaster.memory_expansion, 1),
         chunk_size=check_integer("chunk_size", forecaster.chunk_size, 1),
+        memory_gates=forecaster.memory_gates,
+        n_persistent=check_integer("n_persistent", forecaster.n_persistent, 0),
+        **{name: check_flag(name, getattr(forecaster, name)) for name in MEMORY_SWITCHES},
         dropout=forecaster.dropout,
     )
 

@@ -25,7 +25,7 @@ def exactly(message: str) -> str:
 
 AT_LEAST_ONE = (
     *("lookback", "horizon", "n_series", "d_model", "n_heads", "n_layers", "patch_len", "stride"),
-    *("memory_depth", "memory_expansion", "chunk_size", "einfft_blocks"),
+    *("memory_depth", "memory_expansion", "chunk_size", "einfft_blocks", "attention_window"),
 )
 
 
@@ -46,7 +46,8 @@ def test_allows_none_of_it_but_not_less(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "choices"),
     [
-        ("mixer", ("memory", "attention", "mamba", "none")),
+        ("mixer", ("memory", "attention", "window_attention", "mamba", "none")),
+        ("variant", ("lmm", "mac", "mag", "mal")),
         ("feature_mixer", ("einfft", "mlp", "none")),
         ("memory_gates", ("token", "chunk")),
     ],
@@ -58,7 +59,8 @@ def test_names_the_choices(name: str, choices: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["linear_path", "scale_windows", "memory_conv", "memory_momentum", "memory_forgetting"]
+    "name",
+    ["linear_path", "scale_windows", "memory_conv", "memory_momentum", "memory_forgetting", "memory_writes"],
 )
 @pytest.mark.parametrize("value", [1, "yes"])
 def test_refuses_what_is_neither_true_nor_false(name: str, value: Any) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from .covariates import Column
 
 CHOICES = {
-    "mixer": ("memory", "attention", "mamba", "none"),
+    "mixer": ("memory", "attention", "window_attention", "mamba", "none"),
+    "variant": ("lmm", "mac", "mag", "mal"),
     "feature_mixer": ("einfft", "mlp", "none"),
     "memory_gates": ("token", "chunk"),
 }
@@ -17,7 +18,7 @@ AT_LEAST = {
     **dict.fromkeys(
         ("lookback", "horizon", "n_outputs", "n_series", "d_model", "n_heads", "n_layers", "patch_len", "stride"), 1
     ),
-    **dict.fromkeys(("memory_depth", "memory_expansion", "chunk_size", "einfft_blocks"), 1),
+    **dict.fromkeys(("memory_depth", "memory_expansion", "chunk_size", "einfft_blocks", "attention_window"), 1),
     **dict.fromkeys(("cycle", "linear_harmonics", "n_persistent"), 0),
 }
 
@@ -63,8 +64,13 @@ class ModelConfig:
         Steps of a token and between tokens; halved until two patches fit into the lookback.
     d_model, n_layers, n_heads : int
         Width, blocks and heads of the deep branch.
-    mixer : {"memory", "attention", "mamba", "none"}
+    mixer : {"memory", "attention", "window_attention", "mamba", "none"}
         What mixes tokens in a block.
+    variant : {"lmm", "mac", "mag", "mal"}
+        The memory alone, or with causal attention: as its context, gated by it, or as the layer after it; see
+        `titans_ts.model.titans`.
+    attention_window : int
+        Tokens of a segment of the memory as context, and of a sliding window, the token itself among them.
     feature_mixer : {"einfft", "mlp", "none"}
         What mixes features in a block.
     einfft_blocks : int
@@ -73,14 +79,16 @@ class ModelConfig:
         Layers of the memory, and its hidden width over the head's.
     chunk_size : int
         Tokens whose surprise is taken at the same weights.
-    memory_conv, memory_momentum, memory_forgetting : bool
-        The convolution of q, k, v; eta; alpha.
+    memory_conv, memory_momentum, memory_forgetting, memory_writes : bool
+        The convolution of q, k, v; eta; alpha; theta. A memory that does not write is what it began with, which says
+        what one that writes is worth.
     memory_gates : {"token", "chunk"}
         Gates per token, or those of a chunk's first token for the whole chunk (Titans, section 3.2).
     covariates : tuple of Column
         The columns of covariates that are read beside the past.
     n_persistent : int
-        Learned tokens ahead of those of the series (Titans, section 3.3).
+        Learned tokens ahead of those of the series (Titans, section 3.3); of each block's own where the variant has
+        attention.
     dropout : float
         In [0, 1), on each block's branches and ahead of the head.
 
@@ -108,6 +116,8 @@ class ModelConfig:
     n_layers: int = 2
     n_heads: int = 4
     mixer: str = "memory"
+    variant: str = "lmm"
+    attention_window: int = 16
     feature_mixer: str = "einfft"
     einfft_blocks: int = 4
     memory_depth: int = 2
@@ -116,6 +126,7 @@ class ModelConfig:
     memory_conv: bool = True
     memory_momentum: bool = True
     memory_forgetting: bool = True
+    memory_writes: bool = True
     memory_gates: str = "token"
     n_persistent: int = 4
     dropout: float = 0.1
@@ -164,12 +175,17 @@ class ModelConfig:
             raise ValueError(
                 f"`linear_harmonics` must be at most half of `cycle` = {self.cycle}, got {self.linear_harmonics}."
             )
-        if self.mixer == "attention" and self.d_model // self.n_heads % 2:
+        if self.attends and self.d_model // self.n_heads % 2:
             raise ValueError(f"`d_model` / `n_heads` must be even for attention, got {self.d_model // self.n_heads}.")
         if self.stride > self.patch_len:
             raise ValueError(f"`stride` must be at most `patch_len` = {self.patch_len}, got {self.stride}.")
         if not isinstance(self.dropout, (int, float, np.number)) or not 0 <= self.dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout!r}.")
+
+    @property
+    def attends(self) -> bool:
+        """Whether a block has attention."""
+        return "attention" in self.mixer or (self.mixer == "memory" and self.variant != "lmm")
 
     @property
     def patching(self) -> tuple[int, int]:

@@ -67,6 +67,7 @@ class NeuralMemory(nn.Module):
         d_model, depth, self.n_heads = config.d_model, config.memory_depth, config.n_heads
         self.chunk_size, self.backend = config.chunk_size, backend
         self.momentum, self.forgetting = config.memory_momentum, config.memory_forgetting
+        self.writes = config.memory_writes
         self.gates_per_chunk = config.memory_gates == "chunk"
         self.theta_max = (1.0 if depth == 1 else 0.5) / config.chunk_size
         self.curvature = 2 - 2 / depth
@@ -163,7 +164,7 @@ class NeuralMemory(nn.Module):
             alpha = torch.zeros_like(alpha)
         if not self.momentum:
             eta = torch.zeros_like(eta)
-        theta = self.theta_max * (1 - eta) * theta
+        theta = self.theta_max * (1 - eta) * theta if self.writes else torch.zeros_like(theta)
         if self.curvature > 0:
             square = v.to(raw.dtype).square().sum(-1).clamp(min=1)
             theta = theta * square ** (-self.curvature / 2)
