@@ -36,7 +36,7 @@ class Training:
     lengths: tuple[int, ...]
     tokens: int
     learning_rate: float = 3e-3
-    growth: float = 0.6
+    growth: float = 0.8
     warm_up: int = 50  # steps
 
     def length(self, step: int) -> int:

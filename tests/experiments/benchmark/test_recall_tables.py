@@ -40,7 +40,7 @@ def test_permutations_have_a_table_for_each_group() -> None:
 
 
 def test_nothing_measured_is_an_empty_table() -> None:
-    assert [line for line in table([], "permutations")] == []
+    assert list(table([], "permutations")) == []
     assert len(list(table([], "recall"))) == 6
 
 
