@@ -7,7 +7,7 @@
 trained on 32 tokens and asked at the last 16 places of 32 to 512. Its memory has chunks of one token, because tokens of
 a chunk do not read what others of it have written, which a product needs.
 
-All rows are trained alike, by a fixed number of steps. They are appended to recall.csv and permutations.csv as soon as
+All rows are trained alike, by a number of steps that the task fixes. They are appended to recall.csv and permutations.csv as soon as
 they are measured, and not measured again; `--print` makes the table, and `--draw` the picture, of what the CSV holds.
 """
 
@@ -46,6 +46,7 @@ LENGTHS = {"recall": (512, 2048, 4096, 8192, 16384), "permutations": (32, 64, 12
 LOADS = {"recall": (4, 8, 16, 32, 64), "permutations": (3, 4, 5)}
 PAIRS = 16  # asked for at all lengths
 QUESTIONS = 1024  # of a cell, so that its standard error is at most .016
+STEPS = {3: 400, 4: 600, 5: 1000}  # of training, by n of the group S_n
 LAST = 16  # places of a product that are asked for
 TEST_SEED = 10_000  # of what is asked, the same of all rows
 
@@ -139,7 +140,7 @@ def permutations(lengths: Sequence[int], loads: Sequence[int]) -> list[Problem]:
         Problem(
             *(task.n_tokens, task.n_answers),
             chunk_size=1,
-            training=Training(steps=600, lengths=(32,), tokens=2048),
+            training=Training(steps=STEPS.get(n, max(STEPS.values())), lengths=(32,), tokens=2048),
             practice=task.draw,
             cells=tuple(Cell(n, length, task.draw, QUESTIONS // LAST) for length in lengths),
             last=LAST,
