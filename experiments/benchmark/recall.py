@@ -7,8 +7,9 @@
 trained on 32 tokens and asked at the last 16 places of 32 to 512. Its memory has chunks of one token, because tokens of
 a chunk do not read what others of it have written, which a product needs.
 
-All rows are trained alike, by a number of steps that the task fixes. They are appended to recall.csv and permutations.csv as soon as
-they are measured, and not measured again; `--print` makes the table, and `--draw` the picture, of what the CSV holds.
+All rows are trained alike, by a number of steps that the task fixes. They are appended to recall.csv and
+permutations.csv as soon as they are measured, and not measured again; `--print` makes the table, and `--draw` the
+picture, of what the CSV holds.
 """
 
 from __future__ import annotations
