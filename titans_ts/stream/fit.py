@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ LEAST_HORIZONS = 4  # of rows, from which on there is something to learn after t
 MOST_BYTES = 2**28  # held of all series together, beyond which the memory is not tried
 MARGIN = 0.003  # by which the memory must be better
 WINDOW, STREAM = "window", "stream"
+RECALLED = 1024  # surprising origins that are held of each series where recall is chosen
+WITHOUT, WITH = "without", "with"
 
 Note = Callable[[Reading, tuple[Tensor, ...]], None]
 
@@ -152,9 +154,10 @@ def fit_long_term(
     memory = LongTermMemory(config_of(network) if config is None else config).to(network.device)
     if not always and memory.bytes_per_series * data.n_series > MOST_BYTES:
         return None, ()
+    other = _recalling(memory, data.n_series) if validation is not None and enough else None
     was_training = network.training
     network.eval()
-    stream = Stream.read(network, memory, data)
+    stream = Stream.read(network, memory if other is None else other, data)
     stream.initialise(memory, fold.train)
     long_term, frozen, read = stream.errors(
         memory, fold.train, fold.validation, None if noted is None else noted(memory)
@@ -165,6 +168,27 @@ def fit_long_term(
     naive = naive_errors(validation)
     weight = validation.series_weight
     errors = {name: relative_error(e, naive, weight).item() for name, e in ((WINDOW, frozen), (STREAM, read))}
+    choices: tuple[Choice, ...] = ()
+    if other is not None:
+        stream.initialise(other, fold.train)
+        recalling, _, read = stream.errors(
+            other, fold.train, fold.validation, None if noted is None else noted(other)
+        )
+        found = {WITHOUT: errors[STREAM], WITH: relative_error(read, naive, weight).item()}
+        if found[WITH] != found[WITHOUT]:  # else it has read nothing
+            better = found[WITH] < (1 - MARGIN) * found[WITHOUT]
+            choices = (Choice("recall", WITH if better else WITHOUT, found),)
+            if better:
+                long_term, errors[STREAM] = recalling, found[WITH]
     wins = always or errors[STREAM] < (1 - MARGIN) * errors[WINDOW]
     choice = Choice("context", STREAM if wins else WINDOW, errors)
-    return long_term if wins else None, (choice,)
+    return (long_term, (choice, *choices)) if wins else (None, (choice,))
+
+
+def _recalling(memory: LongTermMemory, n_series: int) -> LongTermMemory | None:
+    """The same memory with recall, unless it has blocks or that takes too much memory."""
+    config = memory.config
+    if config.recall or len(config.blocks) > 1:
+        return None
+    other = LongTermMemory(replace(config, recall=RECALLED), memory.backend).to(memory.basis.device)
+    return other if other.bytes_per_series * n_series <= MOST_BYTES else None
