@@ -23,6 +23,7 @@ AMPLITUDE = 2.0  # root mean square of cues and shapes; that of the season is ab
 GRID = 8  # steps, on whose multiples events begin
 TRAIN, LEAD = 3200, 96  # rows that are fitted, and rows of a stream before its first event
 TRAIN_KINDS, REPEATS = 4, 3  # kinds in the train rows of a series, and how often each is shown
+STREAMS = 1000  # seeds of their generators begin with it
 N_ORDINARY = 8  # ordinary origins at which errors are counted beside the question
 
 
@@ -69,10 +70,19 @@ def draw_season(rng: np.random.Generator, n_series: int, rows: int) -> np.ndarra
     return found
 
 
-def train_events(rng: np.random.Generator, n_series: int, rows: int, n_kinds: int, repeats: int) -> np.ndarray:
-    """Events of some kinds, each shown several times in an order and with gaps by chance: (series, rows)."""
+def train_events(
+    rng: np.random.Generator, n_series: int, rows: int, n_kinds: int, repeats: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Events of some kinds, each shown several times in an order and with gaps by chance.
+
+    Returns
+    -------
+    events : ndarray (series, rows)
+    asked : ndarray of bool (series, rows)
+        Where the shape begins of a kind that was shown before.
+    """
     kinds = [draw_kinds(rng, n_series) for _ in range(n_kinds)]
-    found = np.zeros((n_series, rows))
+    found, asked = np.zeros((n_series, rows)), np.zeros((n_series, rows), dtype=bool)
     n_events = n_kinds * repeats
     for series in range(n_series):
         order = rng.permutation(np.repeat(np.arange(n_kinds), repeats))
@@ -81,7 +91,8 @@ def train_events(rng: np.random.Generator, n_series: int, rows: int, n_kinds: in
         for i, (kind, gap) in enumerate(zip(order, gaps, strict=True)):
             at = gap * GRID + i * EVENT
             found[series, at : at + EVENT] = kinds[kind].event[series]
-    return found
+            asked[series, at + CUE] = kind in order[:i]
+    return found, asked
 
 
 def needle(seed: int, distance: int, load: int, n_series: int = 32, train: int = TRAIN) -> Stream:
@@ -106,14 +117,14 @@ def needle(seed: int, distance: int, load: int, n_series: int = 32, train: int =
     distance -= distance % GRID
     if load * EVENT > distance:
         raise ValueError(f"`load` must be at most {distance // EVENT} at a distance of {distance}, got {load}.")
-    begun = np.random.default_rng([seed, 0])
+    begun = np.random.default_rng([STREAMS, seed])
     question = train + LEAD + EVENT + distance + CUE
     rows = question + SHAPE
     season = draw_season(begun, n_series, rows)
     events = np.zeros_like(season)
-    events[:, :train] = train_events(begun, n_series, train, TRAIN_KINDS, REPEATS)
+    events[:, :train], _ = train_events(begun, n_series, train, TRAIN_KINDS, REPEATS)
     noise = NOISE * begun.normal(size=(n_series, train))
-    rng = np.random.default_rng([seed, distance, load])
+    rng = np.random.default_rng([STREAMS, seed, distance, load])
     asked = draw_kinds(rng, n_series)
     shown = train + LEAD
     events[:, shown : shown + EVENT] = asked.event
@@ -128,8 +139,9 @@ def needle(seed: int, distance: int, load: int, n_series: int = 32, train: int =
 
 
 def _ordinary(rng: np.random.Generator, taken: np.ndarray, first: int, question: int) -> np.ndarray:
-    """Some origins between two rows with no event in the horizon and in so many rows before."""
-    free = [t for t in range(first, question - CUE - SHAPE) if not taken[t - SHAPE : t + SHAPE].any()]
+    """Some multiples of 8 rows between two, with no event in the horizon and in so many rows before."""
+    rows = range(first - first % GRID, question - CUE - SHAPE, GRID)
+    free = [t for t in rows if not taken[t - SHAPE : t + SHAPE].any()]
     return np.sort(rng.choice(free, min(N_ORDINARY, len(free)), replace=False))
 
 

@@ -33,7 +33,7 @@ from titans_ts.kernels import MemoryState, memory_scan
 
 from .batch import Batch
 from .origins import horizon_basis, n_features, origin_features, season_of
-from .recall import Recall, recent_rows
+from .recall import SPAN, Recall, recent_rows
 from .stream_state import BlockState, Origins, StreamState
 
 LONGEST_CHUNK = 32  # tokens
@@ -138,7 +138,7 @@ class LongTermMemory(nn.Module):
         self.n_features = n_features(config.lookback, config.horizon, config.cycle)
         self.recall = None
         if config.recall:
-            span, columns = min(config.season, config.lookback), self.parts[0].basis.shape[1]
+            span, columns = min(SPAN, config.lookback), self.parts[0].basis.shape[1]
             self.recall = Recall(config.recall, span, columns, config.horizon, config.n_series)
 
     @property

@@ -1,8 +1,8 @@
 """Recall: what followed the surprising origins of a series, kept whole and read where the same rows come again.
 
 The long-term memory's matrices learn what holds at many origins; what was seen once among thousands leaves no trace in
-them. Beside them `Recall` keeps a few origins by themselves. With x_t the last rows before origin t, one season of
-them, and r_t what core and memory left of the horizon after it,
+them. Beside them `Recall` keeps a few origins by themselves. With x_t the last rows before origin t and r_t what core
+and memory left of the horizon after it,
 
     u_t = whitened x_t,   k_t = u_t / |u_t|,   g_t = how much longer u_t is than usual, in [0, 1]
     write   (k_t, r_t, g_t) into the oldest slot where g_t > 0          at origin t + H, when r_t is known
@@ -29,9 +29,10 @@ from torch import Tensor, nn
 
 from .batch import Batch
 
+SPAN = 16  # rows before an origin that it is known by, those of a token of the window network
 SURPRISING = 3.0  # times the usual square of a key's length, from which on an origin is kept; at twice it is so in full
-WIDTH = 1 / 32  # of the kernel, in cosines
-UNLIKE = 0.8  # cosine at which one key held and none weigh the same
+WIDTH = 1 / 64  # of the kernel, in cosines
+UNLIKE = 0.9  # cosine at which one key held and none weigh the same
 TYLER_STEPS = 6
 SMALLEST = 0.05  # of the mean, a squared length in Tyler's weights
 RIDGE = 1e-3  # of the mean variance
@@ -171,7 +172,7 @@ class Recall(nn.Module):
 
     def added(self, state: RecallState, rows: Tensor, series: Tensor) -> Tensor:
         """What is added to forecasts from origins with these rows (series, span): (series, columns)."""
-        keys, gates = _keys((rows.unsqueeze(1) @ self.whitening[series]))
+        keys, gates = _keys(rows.unsqueeze(1) @ self.whitening[series])
         weights = _weights(keys, state.keys, state.gates)
         y = _read(gates, weights, state.values)
         return (y * _share(state.agreement[:, None], state.size[:, None]))[:, 0]

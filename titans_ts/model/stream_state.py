@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,9 +44,6 @@ class BlockState(NamedTuple):
     live: Tensor  # (series, delay) of bool
     agreement: Tensor  # (series, groups, half-lives) float64: discounted products of residuals and readings
     size: Tensor  # (series, groups, half-lives) float64: discounted squares of readings
-
-
-State = TypeVar("State", BlockState, RecallState)
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,8 @@ class StreamState:
         return found
 
     @property
-    def _held(self) -> tuple[BlockState | RecallState, ...]:
+    def _held(self) -> tuple[Any, ...]:
+        """Those of blocks, and of recall."""
         return self.blocks if self.recall is None else (*self.blocks, self.recall)
 
     @classmethod
@@ -132,7 +130,7 @@ class StreamState:
         return self.map(lambda x: x.to(device))
 
 
-def _joined(function: Callable[..., Tensor], *states: State) -> State:
+def _joined(function: Callable[..., Tensor], *states: Any) -> Any:
     """`function` of each tensor of states of like shape."""
 
     def of_all(*fields: Any) -> Any:

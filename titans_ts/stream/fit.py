@@ -22,6 +22,7 @@ from .reading import Core, LongTerm, OriginReader, Reading, advance, first_rows,
 LEAST_HORIZONS = 4  # of rows, from which on there is something to learn after the delay
 MOST_BYTES = 2**28  # held of all series together, beyond which the memory is not tried
 MARGIN = 0.003  # by which the memory must be better
+RECALL_MARGIN = 0.01  # by which it must be better again with recall, whose evidence is of few origins
 WINDOW, STREAM = "window", "stream"
 RECALLED = 1024  # surprising origins that are held of each series where recall is chosen
 WITHOUT, WITH = "without", "with"
@@ -171,12 +172,10 @@ def fit_long_term(
     choices: tuple[Choice, ...] = ()
     if other is not None:
         stream.initialise(other, fold.train)
-        recalling, _, read = stream.errors(
-            other, fold.train, fold.validation, None if noted is None else noted(other)
-        )
+        recalling, _, read = stream.errors(other, fold.train, fold.validation, None if noted is None else noted(other))
         found = {WITHOUT: errors[STREAM], WITH: relative_error(read, naive, weight).item()}
         if found[WITH] != found[WITHOUT]:  # else it has read nothing
-            better = found[WITH] < (1 - MARGIN) * found[WITHOUT]
+            better = found[WITH] < (1 - RECALL_MARGIN) * found[WITHOUT]
             choices = (Choice("recall", WITH if better else WITHOUT, found),)
             if better:
                 long_term, errors[STREAM] = recalling, found[WITH]
