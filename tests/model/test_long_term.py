@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from titans_ts.model.long_term import LARGEST, LONGEST_KEY, PRIOR, WILD, Block, LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LARGEST, LONGEST_KEY, PRIOR, WILD, Block, LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.model.origins import n_features
 from titans_ts.model.stream_state import Origins, StreamState
 
@@ -454,38 +454,3 @@ def test_a_million_origins_leave_it_finite(depth: int) -> None:
     for name, tensor in state.tensors().items():
         assert tensor.isfinite().all(), name
     assert ((residuals[0].numpy() - added) ** 2)[50:].mean() < (residuals[0].numpy()[50:] ** 2).mean()
-
-
-# What fixes it
-
-
-def test_a_season_counts_rates_and_chunks() -> None:
-    assert [config_with(cycle=cycle).season for cycle in (0, 1, 2, 96)] == [24, 24, 2, 96]
-    assert [config_with(cycle=cycle).chunk_size for cycle in (0, 2, 4, 96, 1000)] == [6, 1, 1, 24, 32]
-    assert config_with().blocks == ((0, 6),)
-    assert config_with(block_ends=(1, 4, 6)).blocks == ((0, 1), (1, 4), (4, 6))
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (dict(block_ends=(2, 5)), "`block_ends` must rise to the horizon, 6, got (2, 5)."),
-        (dict(block_ends=(3, 3, 6)), "`block_ends` must rise to the horizon, 6, got (3, 3, 6)."),
-        (dict(block_ends=(0, 6)), "`block_ends` must rise to the horizon, 6, got (0, 6)."),
-        (dict(depth=0), "`depth` must be 1 or more, got 0."),
-        (dict(momentum=1.0), "`momentum` must be in [0, 1), got 1.0."),
-        (dict(momentum=-0.1), "`momentum` must be in [0, 1), got -0.1."),
-        (dict(rates=()), "`rates` and `forgetting` must have numbers of 0 or more."),
-        (dict(rates=(-1.0,)), "`rates` and `forgetting` must have numbers of 0 or more."),
-        (dict(forgetting=()), "`rates` and `forgetting` must have numbers of 0 or more."),
-        (dict(half_lives=()), "`half_lives` must have positive numbers, got ()."),
-        (dict(half_lives=(3.0, 0.0)), "`half_lives` must have positive numbers, got (3.0, 0.0)."),
-        (dict(recall=-1), "`recall` must be 0 or more, and 0 with several blocks, got -1 with 1."),
-        (dict(recall=8, block_ends=(2, 6)), "`recall` must be 0 or more, and 0 with several blocks, got 8 with 2."),
-    ],
-)
-def test_what_does_not_fit_is_named(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(words)):
-        config_with(**given)
-    with pytest.raises(ValueError, match=re.escape(words)):
-        replace(config_with(), **given)

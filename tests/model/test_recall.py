@@ -116,7 +116,7 @@ def test_no_token_sees_a_later_one_and_unknown_truth_writes_nothing() -> None:
 
 def test_a_forecast_from_the_state_is_that_of_the_last_token() -> None:
     recall = recall_of()
-    rows, left, _ = stream(101, {i: 1 for i in range(4, 101, 8)})
+    rows, left, _ = stream(101, dict.fromkeys(range(4, 101, 8), 1))
     state, added = read(recall, rows, left)
     torch.testing.assert_close(recall.added(state, rows[:, -1], torch.arange(2)), added[:, -1], **ROUNDING)
     assert added[:, -1].abs().max() > 0.1

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from titans_ts.model import SimbaForecaster
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.choices import Choice
 from titans_ts.training.relative import naive_errors, relative_error
