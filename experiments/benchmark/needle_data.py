@@ -33,6 +33,7 @@ class Stream(NamedTuple):
     values: np.ndarray  # (series, rows) train rows too
     clean: np.ndarray  # (series, rows) the same without noise
     season: np.ndarray  # (series, rows) without noise and events
+    begin: int  # the first row after the train rows
     question: int  # the row where the answer begins
     ordinary: np.ndarray  # (origins,) rows in whose horizon, and in the lookback of a cue before it, is no event
 
@@ -135,7 +136,7 @@ def needle(seed: int, distance: int, load: int, n_series: int = 32, train: int =
         events[:, at : at + EVENT] = draw_kinds(rng, n_series).event
     clean = season + events
     values = clean + np.concatenate([noise, NOISE * rng.normal(size=(n_series, rows - train))], axis=1)
-    return Stream(values, clean, season, question, _ordinary(rng, events[0] != 0, train + LEAD // 2, question))
+    return Stream(values, clean, season, train, question, _ordinary(rng, events[0] != 0, train + LEAD // 2, question))
 
 
 def _ordinary(rng: np.random.Generator, taken: np.ndarray, first: int, question: int) -> np.ndarray:

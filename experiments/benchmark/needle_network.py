@@ -1,7 +1,7 @@
 """A small network of memory blocks that reads a whole series as one sequence, for the needle task.
 
 Its tokens are the last 40 rows, as many as an event has, every 8 rows; two blocks of `NeuralMemory` and a perceptron
-for each token, then a linear map to the 24 rows ahead of each token. It is trained on generated series of 256 to 512
+for each token, then a linear map to the 24 rows ahead of each token. It is trained on generated series of 256 to 768
 rows, whose kinds are drawn anew for each, so that what it can learn is to write and to ask. Then its weights are fixed,
 and it reads streams of any length by `NeuralMemory.step`, in time and memory that do not depend on the distance.
 """
@@ -20,8 +20,8 @@ from titans_ts.model.memory import LayerState, NeuralMemory
 
 SEEN = EVENT  # rows of a token
 BATCH, LEARNING_RATE, WARM_UP = 16, 3e-3, 50
-LENGTHS = (256, 384, 512)  # rows of a training series
-DENSITY = 0.6  # of its rows, that events take at most
+LENGTHS = (256, 384, 512, 768)  # rows of a training series
+DENSITY = 0.85  # of its rows, that events take at most
 SEGMENT = 256  # tokens read at a time in a stream
 
 
@@ -102,9 +102,12 @@ def trained(seed: int, writes: bool, steps: int) -> MemoryNetwork:
 
 
 def forecasts(network: MemoryNetwork, stream: Stream) -> np.ndarray:
-    """What is forecast from each origin of a stream, the question last: (series, origins, SHAPE)."""
-    found = network.stream(tokens_of(stream.values[:, : stream.question]))
-    place = (np.array(stream.origins) - SEEN) // GRID
+    """What is forecast from each origin of a stream, the question last: (series, origins, SHAPE).
+
+    The memory holds nothing at the first row after the train rows.
+    """
+    found = network.stream(tokens_of(stream.values[:, stream.begin : stream.question]))
+    place = (np.array(stream.origins) - stream.begin - SEEN) // GRID
     forecast: np.ndarray = found[:, torch.from_numpy(place)].numpy()
     return forecast
 
@@ -113,7 +116,7 @@ def _batches(rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor, Tensor]
     """Tokens, what came after each, and which of them are asked for a shape."""
     while True:
         rows = int(rng.choice(LENGTHS))
-        n_kinds, repeats = int(rng.integers(1, 6)), int(rng.integers(2, 4))
+        n_kinds, repeats = int(rng.integers(2, 9)), int(rng.integers(2, 4))
         while n_kinds * repeats * EVENT > DENSITY * rows:
             n_kinds -= 1
         events, asked = train_events(rng, BATCH, rows, n_kinds, repeats)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmark.estimator import closed_form
-from benchmark.needle_data import CYCLE, SHAPE, TRAIN, Stream, frame
+from benchmark.needle_data import CYCLE, SHAPE, Stream, frame
 from benchmark.needle_network import forecasts, trained
 from titans_ts import TitansForecaster
 from titans_ts.model.long_term import LongTermMemory
@@ -29,7 +29,7 @@ def streamed(model: TitansForecaster) -> Forecaster:
     """An estimator that goes on from its train rows to each origin by `update`, and forecasts there."""
 
     def ask(stream: Stream) -> Answers:
-        at, here, found = TRAIN, copy.copy(model), []
+        at, here, found = stream.begin, copy.copy(model), []
         for origin in stream.origins:
             here.update(frame(stream.values[:, at:origin], at))
             at = origin

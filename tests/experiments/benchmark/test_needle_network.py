@@ -34,7 +34,7 @@ def test_forecasts_are_those_of_tokens_that_end_at_the_origins() -> None:
     found = forecasts(network, stream)
     assert found.shape == (2, len(stream.origins), SHAPE)
     with torch.no_grad():
-        shorter = network(tokens_of(stream.values[:, : stream.ordinary[0]]))[:, -1]
+        shorter = network(tokens_of(stream.values[:, stream.begin : stream.ordinary[0]]))[:, -1]
     np.testing.assert_allclose(found[:, 0], shorter, rtol=1e-3, atol=1e-4)
 
 

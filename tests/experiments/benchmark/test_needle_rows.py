@@ -14,7 +14,6 @@ TRAIN = 1600
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needle_rows, "TRAIN", TRAIN)
     monkeypatch.setattr(needle_rows, "LOOKBACK", 48)
     monkeypatch.setattr(needle_rows, "VALIDATION", 400)
 
