@@ -17,7 +17,7 @@ from titans_ts.stream.reading import LongTerm
 
 LOOKBACK = 96  # of the core beside the long-term memory
 VALIDATION = 640  # of the train rows
-TRAINED_SECONDS = 30.0  # of a window network
+EPOCHS, TRAINED_SECONDS = 5, 30.0  # of a window network, at most; the whole fit
 NETWORK_STEPS = {True: 2500, False: 600}  # of a memory network, that writes or does not
 
 Answers = np.ndarray  # (series, origins, SHAPE) forecasts from the origins of a stream
@@ -43,7 +43,7 @@ def window(lookback: int, seconds: float = 0.0) -> Fit:
     """The estimator with a window: its closed form, or trained for so many seconds at most."""
 
     def fit(seed: int, values: np.ndarray) -> Forecaster:
-        training = {"max_epochs": 0} if not seconds else {"max_epochs": None, "time_limit": seconds}
+        training = {"max_epochs": EPOCHS, "time_limit": seconds} if seconds else {"max_epochs": 0}
         model = _estimator(lookback, "window", random_state=seed, **training)
         return streamed(model.fit(frame(values)))
 
