@@ -18,7 +18,7 @@ from titans_ts.stream.reading import LongTerm
 LOOKBACK = 96  # of the core beside the long-term memory
 VALIDATION = 640  # of the train rows
 EPOCHS, TRAINED_SECONDS = 5, 30.0  # of a window network, at most; the whole fit
-NETWORK_STEPS = {True: 2500, False: 600}  # of a memory network, that writes or does not
+NETWORK_STEPS = {True: 4000, False: 600}  # of a memory network, that writes or does not
 
 Answers = np.ndarray  # (series, origins, SHAPE) forecasts from the origins of a stream
 Forecaster = Callable[[Stream], Answers]
