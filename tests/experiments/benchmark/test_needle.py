@@ -62,3 +62,9 @@ def test_results_hold_only_known_rows() -> None:
     for row in record.read(record.RESULTS / "needle.csv"):
         assert row["row"] in ROWS
         assert np.isfinite([float(row["mse"]), float(row["ordinary_mse"])]).all()
+
+
+def test_the_tables_of_results_are_those_of_the_csv() -> None:
+    page = (record.RESULTS.parent / "RESULTS.md").read_text()
+    for table in tables(record.read(record.RESULTS / "needle.csv")).split("\n\n"):
+        assert f"\n{table}\n" in page
