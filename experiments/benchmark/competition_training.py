@@ -172,7 +172,7 @@ def never_write(network: SimbaForecaster) -> None:
     """Set theta, the step size of every memory, to 0, in training too: what is read is the initial weights' alone."""
     for layer in network.modules():
         if isinstance(layer, NeuralMemory):
-            layer.theta_max = 0.0
+            layer.writes = False
 
 
 def outcomes(

@@ -7,6 +7,7 @@ Source: Titans: Learning to Memorize at Test Time (Behrouz et al., 2024), sectio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -21,8 +22,10 @@ from titans_ts.kernels import ConvolutionKernel, MemoryState, convolution_kernel
 from titans_ts.kernels.held import to_tokens
 
 from .config import ModelConfig
+from .step_sizes import FULL, shares
 
-INITIAL_ALPHA = 0.01  # a memory that forgets faster at first never learns to hold
+INITIAL_ALPHA = 1e-2, 1e-4  # of the first head and the last, whose memories last from a hundred to ten thousand tokens
+INITIAL_SHARE = -2.0  # logit of what a token asks for
 NORM_EPS = 1e-6  # of a squared norm; keys can be exactly zero, where a smaller one would let gradients explode
 
 IMAGE_DEVICE = "cpu"  # where a convolution over tokens is quick as one over images
@@ -39,11 +42,17 @@ class LayerState:
         The convolution's last inputs.
     gates : Tensor (batch, 1, 3, heads) or None
         The current chunk's gates, where gates are per chunk.
+    keys : Tensor (batch, tokens, heads, head_dim)
+        Those of the current chunk.
+    asked : Tensor (batch, tokens, heads)
+        What its tokens have asked for, of the largest step size.
     """
 
     memory: MemoryState
     conv: Tensor | None
     gates: Tensor | None
+    keys: Tensor
+    asked: Tensor
 
 
 class NeuralMemory(nn.Module):
@@ -57,10 +66,10 @@ class NeuralMemory(nn.Module):
 
     Notes
     -----
-    theta is bounded by (1 - eta) / chunk_size, half of that for a deep memory: the surprises of a chunk add up, and
-    beyond that bound a chunk of similar keys makes the weights grow without end. A memory of L layers that holds
-    values of norm r has weights of about r^(1/L), and the curvature of its loss goes with their power 2 (L - 1):
-    where r > 1, theta is divided by r^(2 - 2/L), without which a deep memory overflows at r = 6.
+    theta is at most (1 - eta) / 2, of which tokens of a chunk with similar keys have one share together (`step_sizes`):
+    their surprises add up, and beyond that the weights grow without end. A memory of L layers that holds values of norm
+    r has weights of about r^(1/L), and the curvature of its loss goes with their power 2 (L - 1): where r > 1, theta is
+    divided by r^(2 - 2/L), without which a deep memory overflows at r = 6.
     """
 
     def __init__(self, config: ModelConfig, backend: str = "auto") -> None:
@@ -70,7 +79,6 @@ class NeuralMemory(nn.Module):
         self.momentum, self.forgetting = config.memory_momentum, config.memory_forgetting
         self.writes = config.memory_writes
         self.gates_per_chunk = config.memory_gates == "chunk"
-        self.theta_max = (1.0 if depth == 1 else 0.5) / config.chunk_size
         self.curvature = 2 - 2 / depth
         # A deep memory that forgets towards zero comes to a saddle with no gradient left to leave it.
         self.decay_to = "zero" if depth == 1 else "init"
@@ -89,9 +97,10 @@ class NeuralMemory(nn.Module):
         )
         with torch.no_grad():
             alpha, eta, theta = self.project_gates.bias.view(3, self.n_heads)
-            alpha.fill_(torch.logit(torch.tensor(INITIAL_ALPHA, dtype=torch.float32)).item())
+            first, last = (math.log10(alpha) for alpha in INITIAL_ALPHA)
+            alpha.copy_(torch.logspace(first, last, self.n_heads).logit())
             eta.zero_()
-            theta.zero_()
+            theta.fill_(INITIAL_SHARE)
             self.project_gates.weight.mul_(0.1)  # near their bias at first, so that alpha starts low for every token
 
     def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
@@ -125,7 +134,7 @@ class NeuralMemory(nn.Module):
     ) -> tuple[Tensor, LayerState | None]:
         q, k, v, rows = self.project_inputs(self.project_qkv(x), None if state is None else state.conv)
         raw, chunk_gates = self._project_gates(x, state)
-        gates = self._gates(raw, v, masked, 0 if state is None else state.memory.offset)
+        gates, under_way = self._gates(raw, k, v, masked, state)
 
         # Masked tokens have gates of their own: none.
         of = "chunk" if self.gates_per_chunk and masked is None else "token"
@@ -135,7 +144,7 @@ class NeuralMemory(nn.Module):
         if return_state:
             memory = None if state is None else state.memory
             y, memory = read(q, k, v, *gates, weights, state=memory, return_state=True)
-            after = LayerState(memory=memory, conv=rows, gates=chunk_gates)
+            after = LayerState(memory=memory, conv=rows, gates=chunk_gates, keys=under_way[0], asked=under_way[1])
         else:
             y = read(q, k, v, *gates, weights)
         return self.project_out(
@@ -169,27 +178,39 @@ class NeuralMemory(nn.Module):
         held = torch.cat([state.gates, raw], dim=1)
         return held if x.shape[1] else raw, held[:, -1:]
 
-    def _gates(self, raw: Tensor, v: Tensor, masked: Tensor | None, offset: int) -> tuple[Tensor, Tensor, Tensor]:
-        """alpha, eta and theta of each token; per chunk, alpha and eta are of each chunk where no token is masked."""
+    def _gates(
+        self, raw: Tensor, k: Tensor, v: Tensor, masked: Tensor | None, state: LayerState | None
+    ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """alpha, eta and theta of each token, and keys and what is asked for of the chunk under way.
+
+        Per chunk, alpha and eta are of each chunk where no token is masked.
+        """
+        offset = 0 if state is None else state.memory.offset
         raw = raw if raw.dtype == torch.float64 else raw.float()  # 1 - alpha needs more than bfloat16's 8 bits
-        alpha, eta, theta = raw.sigmoid().unbind(2)
+        alpha, eta, asked = raw.sigmoid().unbind(2)
         if not self.forgetting:
             alpha = torch.zeros_like(alpha)
         if not self.momentum:
             eta = torch.zeros_like(eta)
-        theta = self.theta_max * (1 - eta) * theta if self.writes else torch.zeros_like(theta)
+        eta_of_tokens = eta
         if self.gates_per_chunk:
             spread = partial(to_tokens, steps=v.shape[1], chunk_size=self.chunk_size, offset=offset)
-            theta = spread(theta)
+            asked, eta_of_tokens = spread(asked), spread(eta)
             if masked is not None:
-                alpha, eta = spread(alpha), spread(eta)
+                alpha, eta = spread(alpha), eta_of_tokens
+        if masked is not None:
+            # Not eta = 1: W_t = W_{t-1} + S_t would write the past surprise once more for every such token.
+            alpha, eta, asked = (gate.masked_fill(masked.unsqueeze(-1), 0) for gate in (alpha, eta, asked))
+        if not self.writes:
+            return (alpha, eta, torch.zeros_like(asked)), (k[:, :0], asked[:, :0])
+        if state is not None and offset > 0:
+            k, asked = torch.cat([state.keys, k], dim=1), torch.cat([state.asked, asked], dim=1)
+        theta = FULL * (1 - eta_of_tokens) * shares(asked, k, self.chunk_size)[:, offset:]
         if self.curvature > 0:
             square = v.to(raw.dtype).square().sum(-1).clamp(min=1)
             theta = theta * square ** (-self.curvature / 2)
-        if masked is not None:
-            # Not eta = 1: W_t = W_{t-1} + S_t would write the past surprise once more for every such token.
-            alpha, eta, theta = (gate.masked_fill(masked.unsqueeze(-1), 0) for gate in (alpha, eta, theta))
-        return alpha, eta, theta
+        ended = k.shape[1] - k.shape[1] % self.chunk_size
+        return (alpha, eta, theta), (k[:, ended:], asked[:, ended:])
 
 
 class CausalConv(nn.Module):
