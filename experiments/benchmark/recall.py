@@ -1,7 +1,7 @@
 """What a memory remembers of token sequences: `python experiments/benchmark/recall.py recall`, or `permutations`.
 
 `recall`: pairs of a key and a value, once each among fillers, asked for at the end. A model is trained once, on up to
-1,024 tokens and 4 to 32 pairs, and asked for 16 pairs of 512 to 16,384 tokens, and for 4 to 64 pairs of 512.
+512 tokens and 4 to 32 pairs, and asked for 16 pairs of 512 to 16,384 tokens, and for 4 to 64 pairs of 512.
 
 `permutations`: a token is a transposition of neighbours, and the product so far is asked for at every place. A model is
 trained on 32 tokens and asked at the last 16 places of 32 to 512. Its memory has chunks of one token, because tokens of
@@ -121,7 +121,7 @@ def recall(lengths: Sequence[int], loads: Sequence[int]) -> list[Problem]:
         Problem(
             *(task.n_tokens, task.n_answers),
             chunk_size=16,
-            training=Training(steps=800, lengths=(64, 128, 256, 512, 1024), tokens=8192),
+            training=Training(steps=600, lengths=(64, 128, 256, 512), tokens=8192),
             practice=practice,
             cells=tuple(
                 Cell(load, length, partial(_pairs, task, load), math.ceil(QUESTIONS / load)) for load, length in cells

@@ -224,6 +224,18 @@ def test_equal_keys_of_a_chunk_share_one_step(scans: list[dict[str, Tensor]]) ->
     torch.testing.assert_close(sums, (0.25 * (1 - (1 - asked) ** CHUNK)).expand_as(sums), rtol=1e-4, atol=0)
 
 
+@pytest.mark.parametrize(("depth", "chunk_size", "most"), [(1, 1, 1.0), (1, 2, 0.5), (2, 1, 0.5)])
+def test_only_a_linear_memory_of_single_tokens_may_reflect(
+    depth: int, chunk_size: int, most: float, scans: list[dict[str, Tensor]]
+) -> None:
+    layer = make_layer(memory_depth=depth, chunk_size=chunk_size, memory_momentum=False, memory_conv=False)
+    with torch.no_grad():
+        layer.project_gates.bias.view(3, HEADS)[2] = 30.0
+    layer(0.01 * tokens(2, 5))
+    theta = scans[0]["theta"]
+    torch.testing.assert_close(theta[:, 0], torch.full_like(theta[:, 0], most))
+
+
 def test_the_heads_memories_last_from_a_hundred_to_ten_thousand_tokens(scans: list[dict[str, Tensor]]) -> None:
     torch.manual_seed(0)
     layer = NeuralMemory(ModelConfig(lookback=96, horizon=24, d_model=64, n_heads=4))

@@ -22,7 +22,7 @@ from titans_ts.kernels import ConvolutionKernel, MemoryState, convolution_kernel
 from titans_ts.kernels.held import to_tokens
 
 from .config import ModelConfig
-from .step_sizes import FULL, shares
+from .step_sizes import FULL, REFLECTION, shares
 
 INITIAL_ALPHA = 1e-2, 1e-4  # of the first head and the last, whose memories last from a hundred to ten thousand tokens
 INITIAL_SHARE = -2.0  # logit of what a token asks for
@@ -66,10 +66,11 @@ class NeuralMemory(nn.Module):
 
     Notes
     -----
-    theta is at most (1 - eta) / 2, of which tokens of a chunk with similar keys have one share together (`step_sizes`):
-    their surprises add up, and beyond that the weights grow without end. A memory of L layers that holds values of norm
-    r has weights of about r^(1/L), and the curvature of its loss goes with their power 2 (L - 1): where r > 1, theta is
-    divided by r^(2 - 2/L), without which a deep memory overflows at r = 6.
+    theta is at most (1 - eta) / 2, or twice that in a linear memory of chunks of one token, and tokens of a chunk with
+    similar keys have that together (`step_sizes`): their surprises add up, and beyond it the weights grow without end.
+    A memory of L layers that holds values of norm r has weights of about r^(1/L), and the curvature of its loss goes
+    with their power 2 (L - 1): where r > 1, theta is divided by r^(2 - 2/L), without which a deep memory overflows at
+    r = 6.
     """
 
     def __init__(self, config: ModelConfig, backend: str = "auto") -> None:
@@ -79,6 +80,7 @@ class NeuralMemory(nn.Module):
         self.momentum, self.forgetting = config.memory_momentum, config.memory_forgetting
         self.writes = config.memory_writes
         self.gates_per_chunk = config.memory_gates == "chunk"
+        self.full = REFLECTION if depth == 1 and config.chunk_size == 1 else FULL
         self.curvature = 2 - 2 / depth
         # A deep memory that forgets towards zero comes to a saddle with no gradient left to leave it.
         self.decay_to = "zero" if depth == 1 else "init"
@@ -205,7 +207,7 @@ class NeuralMemory(nn.Module):
             return (alpha, eta, torch.zeros_like(asked)), (k[:, :0], asked[:, :0])
         if state is not None and offset > 0:
             k, asked = torch.cat([state.keys, k], dim=1), torch.cat([state.asked, asked], dim=1)
-        theta = FULL * (1 - eta_of_tokens) * shares(asked, k, self.chunk_size)[:, offset:]
+        theta = self.full * (1 - eta_of_tokens) * shares(asked, k, self.chunk_size)[:, offset:]
         if self.curvature > 0:
             square = v.to(raw.dtype).square().sum(-1).clamp(min=1)
             theta = theta * square ** (-self.curvature / 2)

@@ -8,7 +8,11 @@ what token t asks for, and unit keys,
 
 Of equal keys each takes g of what those before it have left, and all together take at most FULL (1 - eta); orthogonal
 keys take nothing from each other. At FULL = 1/2 and g = 1 a linear memory's error |M(k) - v|^2 is zero after one write,
-as by the delta rule.
+as by the delta rule. Beyond it memories overflow, but for a linear one of chunks of one token, in which nothing adds
+up: up to twice that it is stable, and needs it to follow permutations.
+
+Source: the limit of 1/2 was found by trial, as the tests tell; what eigenvalues down to -1 are for is Grazzi et al.,
+Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues (2025).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 FULL = 0.5
+REFLECTION = 1.0  # where each token is a chunk: what a linear memory holds at its key may change its sign
 MOST_TAKEN = 1 - 1e-4  # by one token, of what another may take: rounding could make it more than all
 
 
