@@ -17,7 +17,6 @@ from .training.losses import AnyLoss, find_loss
 AUTO = "auto"  # what `fit` chooses
 CLOSED_FORM = {"max_epochs": 0, "combine": False, "context": WINDOW}  # parameters that leave nothing else
 PER_SERIES_PATHS = ("per_series", "across")  # linear paths with weights per series
-MEMORY_SWITCHES = ("memory_conv", "memory_momentum", "memory_forgetting", "memory_writes")
 HARMONICS = 2  # of the seasonal profile, by whose phase cross-series weights vary
 MOST_BY_PHASE = 40  # series up to which they do: the weights grow by the square of the number
 LEAST_STEPS = 300  # training steps on short series, whose epochs have few
@@ -62,7 +61,10 @@ def model_config(forecaster: Any, n_series: int, defaults: Defaults) -> ModelCon
         chunk_size=check_integer("chunk_size", forecaster.chunk_size, 1),
         memory_gates=forecaster.memory_gates,
         n_persistent=check_integer("n_persistent", forecaster.n_persistent, 0),
-        **{name: check_flag(name, getattr(forecaster, name)) for name in MEMORY_SWITCHES},
+        memory_conv=check_flag("memory_conv", forecaster.memory_conv),
+        memory_momentum=check_flag("memory_momentum", forecaster.memory_momentum),
+        memory_forgetting=check_flag("memory_forgetting", forecaster.memory_forgetting),
+        memory_writes=check_flag("memory_writes", forecaster.memory_writes),
         dropout=forecaster.dropout,
     )
 

@@ -175,7 +175,7 @@ class ModelConfig:
             raise ValueError(
                 f"`linear_harmonics` must be at most half of `cycle` = {self.cycle}, got {self.linear_harmonics}."
             )
-        if self.attends and self.d_model // self.n_heads % 2:
+        if (self.mixer == "attention" or self.is_windowed) and self.d_model // self.n_heads % 2:
             raise ValueError(f"`d_model` / `n_heads` must be even for attention, got {self.d_model // self.n_heads}.")
         if self.stride > self.patch_len:
             raise ValueError(f"`stride` must be at most `patch_len` = {self.patch_len}, got {self.stride}.")
@@ -183,9 +183,14 @@ class ModelConfig:
             raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout!r}.")
 
     @property
-    def attends(self) -> bool:
-        """Whether a block has attention."""
-        return "attention" in self.mixer or (self.mixer == "memory" and self.variant != "lmm")
+    def is_windowed(self) -> bool:
+        """Whether a block has causal attention, and persistent tokens of its own."""
+        return self.mixer == "window_attention" or (self.mixer == "memory" and self.variant != "lmm")
+
+    @property
+    def n_leading(self) -> int:
+        """Persistent tokens ahead of those of the window, where no block has its own."""
+        return 0 if self.is_windowed else self.n_persistent
 
     @property
     def patching(self) -> tuple[int, int]:

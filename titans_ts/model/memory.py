@@ -154,7 +154,7 @@ class NeuralMemory(nn.Module):
         else:
             out, rows = (qkv, None) if self.conv is None else self.conv(qkv, before)
             q, k, v = silu(out).unflatten(-1, (3, self.n_heads, -1)).unbind(2)
-            q, k = _unit(q), _unit(k)
+            q, k = unit(q), unit(k)
         return q.to(qkv.dtype), k.to(qkv.dtype), v.to(qkv.dtype), rows
 
     def _gates(self, raw: Tensor, v: Tensor, masked: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -265,5 +265,6 @@ def _shifted_sum(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return out
 
 
-def _unit(x: Tensor) -> Tensor:
+def unit(x: Tensor) -> Tensor:
+    """Of length one along the last dimension, or nearly; zero stays zero."""
     return x * (x.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt()

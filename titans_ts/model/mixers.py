@@ -15,14 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu, softplus
 
+from .attention import rotate
 from .config import ModelConfig
 from .memory import CausalConv
 
 
 class Attention(nn.Module):
     """Self-attention of all tokens with all: a window ends at the forecast origin, so none of them is the future."""
-
-    BASE = 10_000.0
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -37,17 +36,10 @@ class Attention(nn.Module):
         if masked is not None:
             # A token may always attend to itself: a row with no key at all would be NaN.
             mask = (~masked[:, None, None, :]) | torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
-        y = scaled_dot_product_attention(self._rotate(q), self._rotate(k), v, attn_mask=mask)
+        place = torch.arange(x.shape[1], device=x.device)
+        y = scaled_dot_product_attention(rotate(q, place), rotate(k, place), v, attn_mask=mask)
         out: Tensor = self.project_out(y.transpose(1, 2).flatten(2))
         return out
-
-    def _rotate(self, x: Tensor) -> Tensor:
-        half = x.shape[-1] // 2
-        rate = self.BASE ** (-torch.arange(half, dtype=torch.float32, device=x.device) / half)
-        angle = torch.arange(x.shape[-2], device=x.device).unsqueeze(-1) * rate  # (tokens, half)
-        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        left, right = x.chunk(2, dim=-1)
-        return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1)
 
 
 class Mamba(nn.Module):

@@ -6,6 +6,7 @@ its Mamba; for the other parts see `layers` and `linear`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 from torch.nn.functional import gelu
 
+from .attention import WindowAttention
 from .batch import Batch
 from .config import ModelConfig
 from .covariates import CovariateEmbedding, CovariateInputs, PastPath
@@ -22,11 +24,18 @@ from .linear import CrossSeriesPath, LinearPath
 from .memory import NeuralMemory
 from .mixers import Attention, Mamba
 from .quantiles import QuantileWidths
+from .titans import MemoryAsContext, MemoryAsGate, MemoryAsLayer
 
-MIXERS: dict[str, type[NeuralMemory | Attention | Mamba]] = {
-    "memory": NeuralMemory,
+MIXERS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "attention": Attention,
+    "window_attention": WindowAttention,
     "mamba": Mamba,
+}
+VARIANTS: dict[str, Callable[[ModelConfig], nn.Module]] = {
+    "lmm": NeuralMemory,
+    "mac": MemoryAsContext,
+    "mag": MemoryAsGate,
+    "mal": MemoryAsLayer,
 }
 
 
@@ -83,7 +92,7 @@ class SimbaForecaster(nn.Module):
             self.embed_covariates = CovariateEmbedding(self.covariates.size, self.embed, config.d_model)
             if self.covariates.past:
                 self.past_path = PastPath(self.covariates.past_size, config.lookback, config.horizon)
-        self.persistent = nn.Parameter(0.02 * torch.randn(config.n_persistent, config.d_model))
+        self.persistent = nn.Parameter(0.02 * torch.randn(config.n_leading, config.d_model))
         self.blocks = nn.ModuleList(SimbaBlock(config) for _ in range(config.n_layers))
         self.final_norm = nn.LayerNorm(config.d_model)
         self.head = FlattenHead(config.n_tokens, config.d_model, config.horizon, config.dropout, config.n_outputs)
@@ -188,14 +197,14 @@ class SimbaForecaster(nn.Module):
         tokens = self.embed(z)
         if self.covariates is not None and self.embed_covariates is not None and covariates is not None:
             tokens = tokens + self.embed_covariates(self.covariates(covariates))
-        n_persistent = self.config.n_persistent
+        n_leading = self.config.n_leading
         tokens = torch.cat([self.persistent.expand(len(z), -1, -1).to(tokens.dtype), tokens], dim=1)
         masked = None
         if padding_mask is not None:
-            masked = nn.functional.pad(self.embed.masked(padding_mask), (n_persistent, 0), value=False)
+            masked = nn.functional.pad(self.embed.masked(padding_mask), (n_leading, 0), value=False)
         for block in self.blocks:
             tokens = block(tokens, masked)
-        out: Tensor = self.head(self.final_norm(tokens[:, n_persistent:]))
+        out: Tensor = self.head(self.final_norm(tokens[:, n_leading:]))
         return out
 
 
@@ -213,7 +222,8 @@ class SimbaBlock(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         d_model = config.d_model
-        self.mixer = MIXERS[config.mixer](config) if config.mixer != "none" else None
+        kind = VARIANTS[config.variant] if config.mixer == "memory" else MIXERS.get(config.mixer)
+        self.mixer = None if kind is None else kind(config)
         self.mixer_norm = nn.LayerNorm(d_model) if config.mixer != "none" else None
         self.features: nn.Module | None = None
         if config.feature_mixer == "einfft":
