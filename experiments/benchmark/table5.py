@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> None:
             row = run.measured(closed_forms)
             record.append(args.out, COLUMNS, row | rows.stamp("titans-ts", device))
             print("{dataset} {network}, {model}, seed {seed}: {mse:.4f} in {seconds:.0f} s".format(**row), flush=True)
-    print("\n".join(table(record.read(args.out), recalled(args.recall))))
+    print("\n".join(table(plan, record.read(args.out), recalled(args.recall))))
 
 
 @dataclass(frozen=True)
@@ -140,25 +140,28 @@ def recalled(path: Path) -> Recalled:
     return found
 
 
-def table(found: list[dict[str, str]], recall: Recalled) -> Iterator[str]:
-    """The lines: a row's mean MSE over seeds ± half their range, and its mean minus the first row's over their seeds."""
+def table(plan: Plan, found: list[dict[str, str]], recall: Recalled) -> Iterator[str]:
+    """The lines: the mean MSE over seeds ± half their range, and in brackets the mean minus that of the plan's first row.
+
+    Only seeds that both have count in the difference.
+    """
     errors: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in found:
         errors[row["network"], row["dataset"]][row["model"]][row["seed"]] = float(row["mse"])
-    models = list(dict.fromkeys(row["model"] for row in found))
     lengths = sorted({length for by_length in recall.values() for length in by_length})
-    heads = [f"{dataset}, {network}" for network, dataset in errors] + [f"recall of {n:,} tokens" for n in lengths]
+    heads = [f"{dataset}, {network}" for network, dataset in errors] + [f"recall, {n:,} tokens" for n in lengths]
     yield f"| | {' | '.join(heads)} |"
     yield "|---" * (1 + len(heads)) + "|"
-    for model in models:
-        cells = [_against(by_model[model], by_model[models[0]], model == models[0]) for by_model in errors.values()]
-        cells += [cell(recall.get(model, {}).get(length, [])) for length in lengths]
-        yield f"| {model} | {' | '.join(cells)} |"
+    first = next(iter(plan.rows))
+    for name in plan.rows:
+        cells = [_against(by_row[name], {} if name == first else by_row[first]) for by_row in errors.values()]
+        cells += [cell(recall.get(name, {}).get(length, [])) for length in lengths]
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
-def _against(of_row: dict[str, float], of_first: dict[str, float], is_first: bool) -> str:
-    common = sorted(of_row.keys() & of_first.keys())
-    if is_first or not common:
+def _against(of_row: dict[str, float], of_first: dict[str, float]) -> str:
+    common = of_row.keys() & of_first.keys()
+    if not common:
         return cell([*of_row.values()])
     change = sum(of_row[seed] - of_first[seed] for seed in common) / len(common)
     return f"{cell([*of_row.values()])} ({'-' if change < 0 else '+'}{short(abs(change))})"
