@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
+from titans_ts.model.attention import WindowAttention
 from titans_ts.model.einfft import EinFFT
 from titans_ts.model.layers import Cycle
 from titans_ts.model.memory import NeuralMemory
 from titans_ts.model.mixers import Attention, Mamba
 from titans_ts.model.simba import Perceptron
+from titans_ts.model.titans import MemoryAsContext, MemoryAsGate, MemoryAsLayer
 
 LOOKBACK, HORIZON, SERIES = 24, 6, 3
 # float32 keeps 7 digits, and a forecast is a sum of some hundred terms near 1.
@@ -62,7 +64,14 @@ def test_a_new_network_forecasts_the_mean_of_the_window(scale_windows: bool) -> 
     close(forecast, batch.past.mean(1, keepdim=True).expand(-1, HORIZON))
 
 
-MIXERS = {"memory": NeuralMemory, "attention": Attention, "mamba": Mamba, "none": type(None)}
+MIXERS = {
+    "memory": NeuralMemory,
+    "attention": Attention,
+    "window_attention": WindowAttention,
+    "mamba": Mamba,
+    "none": type(None),
+}
+VARIANTS = {"lmm": NeuralMemory, "mac": MemoryAsContext, "mag": MemoryAsGate, "mal": MemoryAsLayer}
 FEATURES = {"einfft": EinFFT, "mlp": Perceptron, "none": type(None)}
 
 
@@ -81,7 +90,7 @@ def test_every_switch_builds_a_network_that_learns(
     assert isinstance(block.features, FEATURES[feature_mixer])
     assert (network.linear is not None) == linear_path
     assert (network.cycle is not None) == (cycle > 0)
-    assert network.persistent.shape == (n_persistent, 8)
+    assert network.persistent.shape == (0 if mixer == "window_attention" else n_persistent, 8)
 
     network(window()).square().sum().backward()
     for name, parameter in network.named_parameters():
@@ -105,6 +114,19 @@ def test_every_memory_builds_a_network_that_learns(changes: dict[str, Any]) -> N
     for name, parameter in network.named_parameters():
         assert parameter.grad.isfinite().all(), name
         assert (parameter.grad != 0).any(), name
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_builds_a_network_that_learns(variant: str) -> None:
+    network = make(variant=variant, attention_window=3).train()
+    (block,) = network.blocks
+    assert isinstance(block.mixer, VARIANTS[variant])
+    # Persistent tokens are ahead of the window's, or of each block where it has attention.
+    assert len(network.persistent) == (2 if variant == "lmm" else 0)
+    network(window()).square().sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.numel() == 0 or (parameter.grad != 0).any(), name
 
 
 def test_a_short_lookback_is_no_error() -> None:

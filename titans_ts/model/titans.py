@@ -78,7 +78,7 @@ class MemoryAsGate(nn.Module):
 
 
 class MemoryAsLayer(nn.Module):
-    """The memory, then attention to a window of what it returns: y = M(p || x), o = attention(y); equations 29 to 31."""
+    """The memory, then sliding-window attention: y = M(p || x), o = attention(y); equations 29 to 31."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
