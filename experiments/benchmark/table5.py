@@ -141,9 +141,9 @@ def recalled(path: Path) -> Recalled:
 
 
 def table(plan: Plan, found: list[dict[str, str]], recall: Recalled) -> Iterator[str]:
-    """The lines: the mean MSE over seeds ± half their range, and in brackets the mean minus that of the plan's first row.
+    """The lines: the mean MSE over seeds ± half their range, and in brackets its distance from that of the first row.
 
-    Only seeds that both have count in the difference.
+    The first row is the plan's. Only seeds that both have count in the distance.
     """
     errors: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in found:

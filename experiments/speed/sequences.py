@@ -43,7 +43,8 @@ class CausalAttention(Attention):
 
 def block_of(kind: str, **size: Any) -> SimbaBlock:
     """A block that mixes tokens by one of `KINDS`, and features by a perceptron."""
-    config = ModelConfig(**(dict(lookback=1, horizon=1, feature_mixer="mlp", dropout=0.0) | size | KINDS[kind]))
+    common: dict[str, Any] = dict(lookback=1, horizon=1, feature_mixer="mlp", dropout=0.0)
+    config = ModelConfig(**common | size | KINDS[kind])
     block = SimbaBlock(config)
     if config.mixer == "attention":
         block.mixer = CausalAttention(config)
