@@ -60,12 +60,16 @@ def main(argv: list[str] | None = None) -> None:
             row = run.measured(closed_forms)
             record.append(args.out, COLUMNS, row | rows.stamp("titans-ts", device))
             print("{dataset} {network}, {model}, seed {seed}: {mse:.4f} in {seconds:.0f} s".format(**row), flush=True)
-    print("\n".join(table(plan, record.read(args.out), recalled(args.recall))))
+    print("\n".join(table(plan, record.read(args.out), recalled(plan, args.recall))))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What table5.toml says; `networks` and `rows` have settings by name, and those of a row go over a network's."""
+    """What table5.toml says.
+
+    `networks` and `rows` have settings by name, and those of a row go over a network's. `recall` says of what lengths
+    and number of pairs accuracies are shown, and what a row is called there.
+    """
 
     datasets: tuple[str, ...]
     lookback: int
@@ -74,6 +78,7 @@ class Plan:
     most_test_windows: int
     networks: dict[str, Settings]
     rows: dict[str, Settings]
+    recall: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> Plan:
@@ -88,6 +93,8 @@ class Plan:
                 check_keys(path, f"{kind}.{name}", parts, set(PARTS))
                 for part, given in parts.items():
                     check_keys(path, f"{kind}.{name}.{part}", given, PARTS[part])
+        check_keys(path, "recall", raw["recall"], {"pairs", "lengths", "rows"})
+        check_keys(path, "recall.rows", raw["recall"]["rows"], set(raw["rows"]))
         return cls(**raw | {name: tuple(raw[name]) for name in ("datasets", "seeds")})
 
 
@@ -129,18 +136,18 @@ class Run:
         }
 
 
-Recalled = dict[str, dict[int, list[float]]]  # accuracies by row and length
-
-
-def recalled(path: Path) -> Recalled:
-    """What recall.csv holds of each row, by length; nothing where there is no such file."""
-    found: Recalled = defaultdict(lambda: defaultdict(list))
+def recalled(plan: Plan, path: Path) -> dict[int, dict[str, list[float]]]:
+    """Accuracies of the plan's rows in recall.csv, by length; none where there is no such file."""
+    found: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in record.read(path):
-        found[row["model"]][int(row["length"])].append(float(row["accuracy"]))
-    return found
+        if int(row["pairs"]) == plan.recall["pairs"] and int(row["length"]) in plan.recall["lengths"]:
+            for name, theirs in plan.recall["rows"].items():
+                if row["row"] == theirs:
+                    found[int(row["length"])][name].append(float(row["accuracy"]))
+    return dict(sorted(found.items()))
 
 
-def table(plan: Plan, found: list[dict[str, str]], recall: Recalled) -> Iterator[str]:
+def table(plan: Plan, found: list[dict[str, str]], recall: dict[int, dict[str, list[float]]]) -> Iterator[str]:
     """The lines: the mean MSE over seeds ± half their range, and in brackets its distance from that of the first row.
 
     The first row is the plan's. Only seeds that both have count in the distance.
@@ -148,14 +155,14 @@ def table(plan: Plan, found: list[dict[str, str]], recall: Recalled) -> Iterator
     errors: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in found:
         errors[row["network"], row["dataset"]][row["model"]][row["seed"]] = float(row["mse"])
-    lengths = sorted({length for by_length in recall.values() for length in by_length})
-    heads = [f"{dataset}, {network}" for network, dataset in errors] + [f"recall, {n:,} tokens" for n in lengths]
+    heads = [f"{dataset}, {network}" for network, dataset in errors]
+    heads += [f"recall of {plan.recall['pairs']} pairs in {length:,} tokens" for length in recall]
     yield f"| | {' | '.join(heads)} |"
     yield "|---" * (1 + len(heads)) + "|"
     first = next(iter(plan.rows))
     for name in plan.rows:
         cells = [_against(by_row[name], {} if name == first else by_row[first]) for by_row in errors.values()]
-        cells += [cell(recall.get(name, {}).get(length, [])) for length in lengths]
+        cells += [cell(by_row.get(name, [])) for by_row in recall.values()]
         yield f"| {name} | {' | '.join(cells)} |"
 
 

@@ -1,17 +1,18 @@
 """Tokens a second of training by length, as Titans' figure 9: `python experiments/speed/throughput.py`.
 
 A pass is forward and backward of one block of each kind in `sequences.py` over a batch of random tokens, which has as
-many tokens at every length, so that longer sequences are fewer. At each length the kinds take turns. One that does not
-fit into memory leaves its cell empty, and the CSV says why. A row is in the CSV as soon as its length is measured, and
-what the CSV holds is not measured again.
+many tokens at every length, so that longer sequences are fewer. At each length the kinds take turns. One thread is timed
+by its processor time, which other programs hardly change, several by the clock on the wall. A kind that does not fit
+into memory leaves its cell empty, and the CSV says why. A row is in the CSV as soon as its length is measured, and what
+the CSV holds is not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
-from measure import is_out_of_memory, medians, memory_limited, milliseconds
+from measure import is_out_of_memory, medians, memory_limited
 from record import RESULTS
 from speed.sequences import KINDS, block_of, training_pass
 
 LENGTHS = (2048, 4096, 8192, 16_384, 32_768)
 SHAPE: dict[str, int] = dict(d_model=64, n_heads=2, chunk_size=64, attention_window=256)
 COLUMNS = (
-    *("kind", "steps", "batch", "threads", "tokens_per_second", "milliseconds", "reason"),
+    *("kind", "steps", "batch", "threads", "tokens_per_second", "milliseconds", "clock", "reason"),
     *("d_model", "n_heads", "chunk_size", "attention_window", "device", "versions", "commit"),
 )
 
@@ -59,6 +60,16 @@ def measured(kinds: list[str], batch: int, steps: int, repeats: int, gib: float)
 
     The first pass of each tells whether it fits, and warms up.
     """
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+
+    def timer(run: Callable[[], None]) -> Callable[[], float]:
+        def milliseconds() -> float:
+            begun = clock()
+            run()
+            return 1e3 * (clock() - begun)
+
+        return milliseconds
+
     timers: dict[str, Callable[[], float]] = {}
     with memory_limited(gib):
         for kind in kinds:
@@ -66,7 +77,7 @@ def measured(kinds: list[str], batch: int, steps: int, repeats: int, gib: float)
             run = training_pass(block_of(kind, **SHAPE), batch, steps)
             try:
                 run()
-                timers[kind] = partial(milliseconds, run)
+                timers[kind] = timer(run)
             except (MemoryError, RuntimeError) as failure:
                 if not is_out_of_memory(failure):
                     raise
@@ -78,6 +89,7 @@ def measured(kinds: list[str], batch: int, steps: int, repeats: int, gib: float)
             "batch": batch,
             "tokens_per_second": 1e3 * batch * steps / times[kind] if kind in times else None,
             "milliseconds": times.get(kind),
+            "clock": "processor" if clock is time.process_time else "wall",
             "reason": "" if kind in times else f"needs more than {gib:g} GiB",
         }
         for kind in kinds

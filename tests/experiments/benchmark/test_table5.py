@@ -37,6 +37,12 @@ max_epochs = 0
 mixer = "none"
 [rows."not trained".train]
 max_epochs = 0
+[recall]
+pairs = 16
+lengths = [64, 2048]
+[recall.rows]
+"as it comes" = "lmm"
+"no mixer" = "none"
 """
 
 
@@ -76,16 +82,17 @@ def test_the_table_has_differences_from_the_first_row_by_seed_and_accuracies(pla
 
     found = [row("alone", "no mixer", seed, 0.4 + seed / 10) for seed in (0, 1)]
     found += [row("alone", "as it comes", 1, 0.52), row("beside", "no mixer", 0, 0.3)]
-    path = tmp_path / "recall.csv"
-    path.write_text("model,seed,length,accuracy\nas it comes,0,2048,.9\nas it comes,1,2048,1\nno mixer,0,64,.25\n")
-    assert list(table(Plan.read(plan), found, recalled(path))) == [
-        "| | a, alone | a, beside | recall, 64 tokens | recall, 2,048 tokens |",
+    path, read = tmp_path / "recall.csv", Plan.read(plan)
+    pairs = {"lmm,0,16,2048": 0.9, "lmm,1,16,2048": 1, "lmm,1,8,2048": 0, "none,0,16,64": 0.25, "none,0,16,512": 0}
+    path.write_text("row,seed,pairs,length,accuracy\n" + "\n".join(f"{row},{a}" for row, a in pairs.items()))
+    assert list(table(read, found, recalled(read, path))) == [
+        "| | a, alone | a, beside | recall of 16 pairs in 64 tokens | recall of 16 pairs in 2,048 tokens |",
         "|---|---|---|---|---|",
         "| as it comes | .5200 | – | – | .9500 ± .0500 |",
         "| no mixer | .4500 ± .0500 (-.0200) | .3000 | .2500 | – |",
         "| not trained | – | – | – | – |",
     ]
-    assert recalled(tmp_path / "none.csv") == {}
+    assert recalled(read, tmp_path / "none.csv") == {}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +101,7 @@ def test_the_table_has_differences_from_the_first_row_by_seed_and_accuracies(pla
         ("d_model = 8", "d_modle = 8", r"\[networks.alone.model\]: unknown key 'd_modle'; did you mean 'd_model'"),
         ("horizon = 6\n", "", "`horizon` is missing"),
         ("seeds", "seed", "unknown key 'seed'; did you mean 'seeds'"),
+        ('"no mixer" = ', '"no mixers" = ', r"\[recall.rows\]: unknown key 'no mixers'; did you mean 'no mixer'"),
         ('"no mixer".model', '"no mixer".modle', r"\[rows.no mixer\]: unknown key 'modle'"),
     ],
 )
