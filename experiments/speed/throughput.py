@@ -1,10 +1,10 @@
 """Tokens a second of training by length, as Titans' figure 9: `python experiments/speed/throughput.py`.
 
 A pass is forward and backward of one block of each kind in `sequences.py` over a batch of random tokens, which has as
-many tokens at every length, so that longer sequences are fewer. At each length the kinds take turns. One thread is timed
-by its processor time, which other programs hardly change, several by the clock on the wall. A kind that does not fit
-into memory leaves its cell empty, and the CSV says why. A row is in the CSV as soon as its length is measured, and what
-the CSV holds is not measured again.
+many tokens at every length, so that longer sequences are fewer. At each length the kinds take turns. One thread is
+timed by its processor time, which other programs hardly change, several by the clock on the wall. A kind that does not
+fit into memory leaves its cell empty, and the CSV says why. A row is in the CSV as soon as its length is measured, and
+what the CSV holds is not measured again.
 """
 
 from __future__ import annotations
