@@ -106,13 +106,21 @@ def mamba_by_hand(layer: Mamba, x: Tensor) -> Tensor:
     return (y * silu(gate)) @ layer.project_out.weight.T
 
 
-def test_mamba_is_its_recurrence() -> None:
+def test_mamba_is_its_recurrence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mamba, "SEGMENT", 2)
     layer, x = make(Mamba), tokens(2, 5)
     with torch.no_grad():
         layer.conv.bias.normal_()
         layer.log_a.add_(0.1 * torch.randn_like(layer.log_a))
         expected = torch.stack([mamba_by_hand(layer, sample) for sample in x])
     torch.testing.assert_close(layer(x), expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_gradients_of_mambas_state_space_hold_over_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mamba, "SEGMENT", 3)
+    layer, x = make(Mamba, d_model=4), tokens(2, 7)[..., :4].requires_grad_()
+    weights = [layer.log_a, layer.project_dt.weight, layer.project_x.weight, layer.skip]
+    assert torch.autograd.gradcheck(lambda x, *_: layer(x), (x, *weights))
 
 
 def test_mamba_starts_with_steps_between_a_thousandth_and_a_tenth() -> None:

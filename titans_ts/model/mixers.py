@@ -10,9 +10,11 @@ Sources: Attention Is All You Need (Vaswani et al., 2017) with rotary positions 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import scaled_dot_product_attention, silu, softplus
 
 from .attention import rotate
@@ -43,9 +45,10 @@ class Attention(nn.Module):
 
 
 class Mamba(nn.Module):
-    """The selective state space, token by token in plain PyTorch: sequences here have tens of tokens."""
+    """The selective state space, token by token in plain PyTorch."""
 
     STATE, EXPAND = 16, 2
+    SEGMENT = 16  # tokens whose states are held at once
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -70,13 +73,60 @@ class Mamba(nn.Module):
         dt = softplus(self.project_dt(dt))  # (batch, tokens, inner)
         if masked is not None:
             dt = dt.masked_fill(masked.unsqueeze(-1), 0)
-        decay = torch.exp(dt.unsqueeze(-1) * -self.log_a.exp())  # (batch, tokens, inner, state)
-        write = (dt * x).unsqueeze(-1) * b.unsqueeze(-2)
-        h = torch.zeros_like(write[:, 0])
+        rate = -self.log_a.exp()
+        state = x.new_zeros(x.shape[0], *rate.shape, dtype=rate.dtype)
         outputs = []
-        for d, w, read in zip(decay.unbind(1), write.unbind(1), c.unbind(1), strict=True):
-            h = d * h + w
-            outputs.append((h @ read.unsqueeze(-1)).squeeze(-1))
-        y = torch.stack(outputs, dim=1) + self.skip * x
+        with torch.autocast(x.device.type, enabled=False):
+            parts = (part.to(rate.dtype).transpose(0, 1).split(self.SEGMENT) for part in (dt, x, b, c))
+            for segment in zip(*parts, strict=True):
+                y, state = _StateSpace.apply(*segment, rate, state)
+                outputs.append(y)
+        y = torch.cat(outputs).transpose(0, 1) + self.skip * x
         out: Tensor = self.project_out(y * silu(gate))
         return out
+
+
+class _StateSpace(torch.autograd.Function):
+    """h_t = exp(dt_t rate) h_{t-1} + dt_t x_t b_t, y_t = c_t h_t over a segment of tokens.
+
+    dt, x (tokens, batch, inner), b, c (tokens, batch, state), rate (inner, state), h_0 (batch, inner, state) -> y and
+    the last h. Its backward is written out: the states, which are sixteen times what is read, are made again rather
+    than kept, a segment at a time that a processor's cache holds.
+    """
+
+    @staticmethod
+    def forward(dt: Tensor, x: Tensor, b: Tensor, c: Tensor, rate: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        _, states = _states(dt, x, b, rate, state)
+        return (states @ c.unsqueeze(-1)).squeeze(-1), states[-1].clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor, d_last: Tensor) -> tuple[Tensor, ...]:
+        dt, x, b, c, rate, state = ctx.saved_tensors
+        decay, states = _states(dt, x, b, rate, state)
+        d_c = (dy.unsqueeze(-2) @ states).squeeze(-2)
+        d_states = dy.unsqueeze(-1) * c.unsqueeze(-2)
+        d_states[-1] += d_last
+        for i in reversed(range(len(dt) - 1)):
+            d_states[i].addcmul_(d_states[i + 1], decay[i + 1])
+        d_written = (d_states @ b.unsqueeze(-1)).squeeze(-1)  # by dt x
+        d_b = ((dt * x).unsqueeze(-2) @ d_states).squeeze(-2)
+        d_before = d_states.mul_(decay)  # by h_{t-1}
+        d_state = d_before[0].clone()
+        d_before[1:] *= states[:-1]
+        d_before[0] *= state  # by dt rate
+        d_dt = (d_before * rate).sum(-1) + d_written * x
+        return d_dt, d_written * dt, d_b, d_c, (d_before * dt.unsqueeze(-1)).sum((0, 1)), d_state
+
+
+def _states(dt: Tensor, x: Tensor, b: Tensor, rate: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(dt rate) and h of each token, (tokens, batch, inner, state)."""
+    decay = (dt.unsqueeze(-1) * rate).exp_()
+    states = (dt * x).unsqueeze(-1) * b.unsqueeze(-2)
+    for d, h in zip(decay, states, strict=True):
+        state = h.addcmul_(d, state)
+    return decay, states
