@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
                 record.append(args.out, COLUMNS, row | {"threads": threads} | SHAPE | stamp)
                 rate = row["tokens_per_second"]
                 said = row["reason"] or f"{rate:,.0f} tokens a second"
-                print(f"{threads} threads, {steps} steps, {row['kind']}: {said}", flush=True)
+                print(f"{steps} steps on {threads} threads, {row['kind']}: {said}", flush=True)
     found = record.read(args.out)
     for threads in dict.fromkeys(row["threads"] for row in found):
         print("\n".join(table([row for row in found if row["threads"] == threads])), end="\n\n")
