@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
     found = record.read(args.out)
     for threads in dict.fromkeys(row["threads"] for row in found):
         print("\n".join(table([row for row in found if row["threads"] == threads])), end="\n\n")
-    if not args.print:
+    if found and not args.print:
         picture = args.out.with_name("throughput.png")
         draw(found, picture)
         print(f"wrote {picture}")
@@ -116,7 +116,8 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     panels = list(dict.fromkeys(row["threads"] for row in rows))
-    shape: dict[str, Any] = dict(figsize=(4.3 * len(panels), 4.2), sharey=True, squeeze=False, layout="constrained")
+    shape: dict[str, Any] = dict(figsize=(4.3 * len(panels), 4.6), sharey=True, squeeze=False, layout="constrained")
+    ticks = [k * 10**n for n in range(-3, 6) for k in (1, 2, 5)]
     figure, axes = plt.subplots(1, len(panels), **shape)
     for axis, threads in zip(axes[0], panels, strict=True):
         for kind in _kinds_of(rows):
@@ -129,12 +130,15 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
         lengths = sorted({int(row["steps"]) for row in rows})
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
+        inside = [tick for tick in ticks if axis.get_ylim()[0] <= tick <= axis.get_ylim()[1]]
+        axis.set_yticks(inside, [f"{tick:g}" for tick in inside])
+        axis.set_yticks([], minor=True)
         axis.set_xticks(lengths, [f"{n / 1024:g}k" for n in lengths])
         axis.set_title(f"{threads} thread{'s' if threads != '1' else ''}", loc="left", fontsize=11)
         axis.set_xlabel("tokens of a sequence")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("thousands of tokens a second")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2 * len(panels), frameon=False)
     figure.savefig(path, dpi=92, pil_kwargs={"optimize": True})
     plt.close(figure)
 

@@ -122,3 +122,10 @@ def test_every_row_of_the_committed_plan_changes_what_it_names() -> None:
             changed = ModelConfig(**size, **network["model"] | row.get("model", {}))
             assert all(getattr(base, name) != getattr(changed, name) for name in row.get("model", {}))
     assert [name for name, row in plan.rows.items() if not row] == ["lmm, as it comes"]
+
+
+def test_the_results_show_what_the_committed_csv_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--print"])
+    printed = capsys.readouterr().out.strip()
+    assert printed
+    assert f"\n{printed}\n" in (record.RESULTS.parent / "RESULTS.md").read_text()

@@ -79,3 +79,10 @@ def test_the_table_has_a_dash_where_nothing_was_measured() -> None:
         "| mac | 12.3 | – |",
         "| attention | – | – |",
     ]
+
+
+def test_the_results_show_what_the_committed_csv_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--print"])
+    printed = capsys.readouterr().out.strip()
+    assert printed
+    assert f"\n{printed}\n" in (record.RESULTS.parent / "RESULTS.md").read_text()
