@@ -46,7 +46,7 @@ COLUMNS = (
 def main(argv: list[str] | None = None) -> None:
     """Measure what the CSV does not hold, and print the table as Markdown."""
     args = _arguments(argv)
-    plan = Plan.read(args.plan)
+    plan, stamp = Plan.read(args.plan), rows.stamp("titans-ts")
     device = torch.device("cpu")
     for dataset in () if args.print else args.sets or plan.datasets:
         benchmark = Benchmark(load_dataset(dataset, root=args.root), device)
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
             if (network, model, run.config_hash) in held:
                 continue
             row = run.measured(closed_forms)
-            record.append(args.out, COLUMNS, row | rows.stamp("titans-ts", device))
+            record.append(args.out, COLUMNS, row | stamp)
             print("{dataset} {network}, {model}, seed {seed}: {mse:.4f} in {seconds:.0f} s".format(**row), flush=True)
     print("\n".join(table(plan, record.read(args.out), recalled(plan, args.recall))))
 

@@ -138,7 +138,9 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
         axis.set_xlabel("tokens of a sequence")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("thousands of tokens a second")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2 * len(panels), frameon=False)
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2 * len(panels), frameon=False
+    )
     figure.savefig(path, dpi=92, pil_kwargs={"optimize": True})
     plt.close(figure)
 
