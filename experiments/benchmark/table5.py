@@ -171,7 +171,8 @@ def _against(of_row: dict[str, float], of_first: dict[str, float]) -> str:
     if not common:
         return cell([*of_row.values()])
     change = sum(of_row[seed] - of_first[seed] for seed in common) / len(common)
-    return f"{cell([*of_row.values()])} ({'-' if change < 0 else '+'}{short(abs(change))})"
+    sign = "-" if round(change, 4) < 0 else "+"
+    return f"{cell([*of_row.values()])} ({sign}{short(abs(change))})"
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
