@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from . import chunkwise, reference, trust
+from .held import to_tokens
 from .state import MemoryState
 from .trust import Verification, verify
 
@@ -51,6 +52,7 @@ def memory_scan(
     state: MemoryState | None = None,
     return_state: Literal[False] = False,
     decay_to: str = "zero",
+    gates: str = "token",
     backend: str = "auto",
 ) -> Tensor: ...
 
@@ -69,6 +71,7 @@ def memory_scan(
     state: MemoryState | None = None,
     return_state: Literal[True],
     decay_to: str = "zero",
+    gates: str = "token",
     backend: str = "auto",
 ) -> tuple[Tensor, MemoryState]: ...
 
@@ -86,6 +89,7 @@ def memory_scan(
     state: MemoryState | None = None,
     return_state: bool = False,
     decay_to: str = "zero",
+    gates: str = "token",
     backend: str = "auto",
 ) -> Tensor | tuple[Tensor, MemoryState]:
     """Read a sequence with a memory that stores each token before it is queried.
@@ -101,6 +105,7 @@ def memory_scan(
         Queries, keys and values, of one floating dtype.
     alpha, eta, theta : Tensor (batch, steps, heads)
         Gates in [0, 1], not checked: alpha forgets, eta carries past surprise, theta is the step size.
+        With ``gates="chunk"`` alpha and eta are (batch, chunks, heads).
     weights : tuple of Tensor, one per layer, each (heads, in, out)
         The memory's initial weights W_0. With a `state` only their shapes are used, and their values if
         ``decay_to="init"``.
@@ -112,6 +117,10 @@ def memory_scan(
         Return the state after the last token as well.
     decay_to : {"zero", "init"}
         What forgetting leads to: zero (the paper's eq. 13) or W_0 (alpha_t W_0 is added; the memory cannot die).
+    gates : {"token", "chunk"}
+        Whether each token has gates of its own, or alpha and eta are the same at all tokens of a chunk: one for each
+        chunk that has any of `steps`, the one under way in `state` first. "chunkwise" then takes powers of them
+        (section 3.2, "Parameters as the function of chunks"); the others repeat them for every token.
     backend : {"auto", "triton", "chunkwise", "reference"}
         "reference" is the slow oracle. "triton" runs on a GPU (on a CPU where TRITON_INTERPRET=1, slowly), takes one
         layer up to 128 wide or two up to 64 wide (half of that where a GPU's shared memory is small), chunks up to 64,
@@ -137,15 +146,15 @@ def memory_scan(
     dtype = _check(q, k, v, alpha, eta, theta, weights, chunk_size)
     if state is not None:
         _check_state(state, q, weights, dtype, chunk_size)
+    _check_gates(q, alpha, eta, theta, gates, chunk_size, 0 if state is None else state.offset)
     if decay_to not in ("zero", "init"):
         raise ValueError(f"`decay_to` must be 'zero' or 'init', got {decay_to!r}.")
     if backend not in BACKENDS:
         raise ValueError(f"`backend` must be one of {list(BACKENDS)}, got {backend!r}.")
 
-    gates = alpha, eta, theta
-    scan = _choose(backend, q, k, v, gates, weights, chunk_size, state, decay_to, return_state, dtype)
+    scan = _choose(backend, q, k, v, (alpha, eta, theta), weights, chunk_size, state, decay_to, return_state, dtype)
     with _full_precision(q.device):
-        y, after = scan(q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state)
+        y, after = scan(q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state, gates)
     y = y.to(q.dtype)
     return y if after is None else (y, after)
 
@@ -181,7 +190,7 @@ def _choose(
 ) -> Callable[..., Any]:
     """The scan to run; only "auto" may take another where one cannot run. The plain ones run in the state's `dtype`."""
     if backend == "reference":
-        return partial(_widened, reference.scan, dtype)
+        return partial(_widened, partial(_by_tokens, reference.scan), dtype)
     plain = partial(_widened, chunkwise.scan, dtype)
     if backend == "chunkwise" or (backend == "auto" and not trust.considered(q.device)):
         return plain
@@ -202,7 +211,32 @@ def _choose(
         gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *gates, *weights, *held))
         if not trust.scan_is_trusted(q, gates, weights, chunk_size, state, decay_to, return_state, gradients):
             return plain
-    return triton_scan.scan
+    return partial(_by_tokens, triton_scan.scan)
+
+
+def _by_tokens(
+    scan: Callable[..., Any],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    alpha: Tensor,
+    eta: Tensor,
+    theta: Tensor,
+    weights: tuple[Tensor, ...],
+    chunk_size: int,
+    state: MemoryState | None,
+    decay_to: str,
+    return_state: bool,
+    gates: str,
+) -> tuple[Tensor, MemoryState | None]:
+    """A `scan` that knows gates of tokens alone."""
+    if gates == "chunk":
+        offset = 0 if state is None else state.offset
+        alpha, eta = (to_tokens(gate, q.shape[1], chunk_size, offset) for gate in (alpha, eta))
+    result: tuple[Tensor, MemoryState | None] = scan(
+        q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state
+    )
+    return result
 
 
 def _widened(scan: Callable[..., Any], dtype: torch.dtype, *arguments: Any) -> tuple[Tensor, MemoryState | None]:
@@ -238,11 +272,6 @@ def _check(
         if x.dtype != q.dtype:
             raise ValueError(f"`{name}` must have the dtype of `q`, {q.dtype}, got {x.dtype}.")
     gates = {"alpha": alpha, "eta": eta, "theta": theta}
-    for name, gate in gates.items():
-        if gate.shape != q.shape[:3]:
-            raise ValueError(
-                f"`{name}` must have shape (batch, steps, heads) = {tuple(q.shape[:3])}, got {tuple(gate.shape)}."
-            )
 
     _, _, H, D = q.shape
     if not isinstance(weights, tuple) or not weights:
@@ -270,6 +299,24 @@ def _check(
     if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
         raise ValueError(f"`chunk_size` must be an integer >= 1, got {chunk_size!r}.")
     return dtype
+
+
+def _check_gates(
+    q: Tensor, alpha: Tensor, eta: Tensor, theta: Tensor, gates: str, chunk_size: int, offset: int
+) -> None:
+    if gates not in ("token", "chunk"):
+        raise ValueError(f"`gates` must be 'token' or 'chunk', got {gates!r}.")
+    B, T, H, _ = q.shape
+    tokens, held = f"(batch, steps, heads) = {(B, T, H)}", (B, T, H)
+    words = tokens
+    if gates == "chunk":
+        held = (B, -(-(offset + T) // chunk_size) if T > 0 else 0, H)
+        words = f"(batch, chunks, heads) = {held} as `gates` is 'chunk' (steps {T} from offset {offset} on)"
+    for name, gate in (("alpha", alpha), ("eta", eta)):
+        if gate.shape != held:
+            raise ValueError(f"`{name}` must have shape {words}, got {tuple(gate.shape)}.")
+    if theta.shape != (B, T, H):
+        raise ValueError(f"`theta` must have shape {tokens}, got {tuple(theta.shape)}.")
 
 
 def _check_state(

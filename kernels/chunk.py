@@ -1,5 +1,7 @@
 """One chunk of the memory and the gradients of it: the formulas in `chunkwise`, each above its own reverse.
 
+`held` has those of gates that are the same at all tokens of a chunk.
+
 All tensors of a sequence are (H B, C, ...), heads outermost, so that weights which the batch shares, (H, in, out), and
 weights of each sample, (H B, in, out), are multiplied alike: as many products as there are weights. A name with a d
 before it is the gradient by what it names, and `Groups` of them are added to in place.

@@ -10,8 +10,9 @@ same products from s (not included) to t,
     state:              W <- b_n W + a_n S + (A[n] X)^T E,         S <- e_n S + (D[n] X)^T E
 
 (a prime marks the next layer; E points down the gradient). Forgetting towards the initial weights W_0 adds
-((1 - b) Q) W_0 and (1 - b_n) W_0. `chunk` holds these formulas and their gradients; here they are strung together, in
-one function with a backward of its own, because autograd's keeps more and passes over it more often.
+((1 - b) Q) W_0 and (1 - b_n) W_0. `chunk` holds these formulas and their gradients, and `held` those of A, D, a, b and
+e where alpha and eta are the same at all tokens of a chunk; here they are strung together, in one function with a
+backward of its own, because autograd's keeps more and passes over it more often.
 
 Source: Titans (Behrouz et al., 2024), section 3.2, whose associative scan this replaces; any depth, any device.
 """
@@ -26,8 +27,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from . import chunk
+from . import chunk, held
 from .chunk import Gates, Group, Keys, Products, Queries
+from .held import Powers
 from .state import MemoryState
 
 
@@ -40,6 +42,7 @@ class _Plan(NamedTuple):
     to_init: bool  # forgetting leads to W_0
     taken: int  # groups of weights in the state it begins with: none, W and S, or C too
     returned: int  # and in the state it ends with; C only where it became another
+    held: bool  # alpha and eta are of chunks
 
     def at_border(self, i: int) -> bool:
         """Whether segment `i` begins a chunk, so that C is W."""
@@ -66,6 +69,7 @@ def scan(
     state: MemoryState | None,
     decay_to: str,
     return_state: bool,
+    gates: str = "token",
 ) -> tuple[Tensor, MemoryState | None]:
     """Run the recurrence chunk by chunk; arguments as `memory_scan` hands them on, checked and in one dtype."""
     before = 0 if state is None else state.offset
@@ -86,7 +90,7 @@ def scan(
     else:
         taken = 0 if state is None else 3 if before else 2
         returned = 0 if not return_state else 3 if after and len(sizes) > 1 else 2
-        plan = _Plan(sizes, before, [w.shape for w in weights], decay_to == "init", taken, returned)
+        plan = _Plan(sizes, before, [w.shape for w in weights], decay_to == "init", taken, returned, gates == "chunk")
         init = weights if plan.to_init or state is None else ()
         tensors = (q, k, v, alpha, eta, theta, *init, *(w for group in groups[:taken] for w in group))
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
@@ -152,10 +156,10 @@ def _forward(plan: _Plan, tape: _Tape | None, tensors: tuple[Tensor, ...]) -> tu
         W, S, *late = (tuple(map(_heads_first, group)) for group in groups)
         C = late[0] if late else W
 
-    products = [chunk.multiply_out(*run) for run in _runs(plan, (alpha, eta, theta))]
+    products = [_multiply_out(plan, *run) for run in _runs(plan, alpha, eta, theta)]
     records: list[tuple[Group, ...]] = [(init,), *((tuple(p),) for p in products)]
     y = torch.empty_like(q, memory_format=torch.contiguous_format)
-    for i, (span, gates) in enumerate(zip(_spans(plan), _each(map(chunk.gates_of, products)), strict=True)):
+    for i, (span, gates) in enumerate(zip(_spans(plan), _each(map(_gates_of, products)), strict=True)):
         if plan.at_border(i):
             C = W
         q_i, k_i, v_i = (_heads_first(x[:, span].transpose(1, 2)) for x in (q, k, v))
@@ -176,8 +180,9 @@ def _backward(
     """The gradients by all tensors of `_forward`, in their order."""
     ((init,),) = islice(records, 1)
     d_init = tuple(map(torch.zeros_like, init))
-    products = [Products(*p) for (p,) in islice(records, len(_counts(plan)))]
-    gates = [chunk.gates_of(p) for p in products]
+    kind = Powers if plan.held else Products
+    products = [kind(*p) for (p,) in islice(records, len(_counts(plan)))]
+    gates = [_gates_of(p) for p in products]
     d_gates = [Gates(*map(torch.zeros_like, run)) for run in gates]
     steps = list(zip(_spans(plan), islice(records, len(plan.sizes)), _each(gates), _each(d_gates), strict=True))
 
@@ -191,7 +196,7 @@ def _backward(
         for whole, part in zip(by_tokens, by_i, strict=True):
             whole[:, span] = _batch_first(part, dy).transpose(1, 2)
 
-    by_runs = zip(*(chunk.gates_backward(*pair) for pair in zip(products, d_gates, strict=True)), strict=True)
+    by_runs = zip(*(_gates_backward(*pair) for pair in zip(products, d_gates, strict=True)), strict=True)
     by_gates = [_batch_first(torch.cat([d.flatten(1) for d in runs], dim=1), dy).transpose(1, 2) for runs in by_runs]
     d_state = [_batch_first(w, dy) for group in (dW, dS, dC)[: plan.taken] for w in group]
     return [*by_tokens, *by_gates, *d_init, *d_state]
@@ -253,12 +258,27 @@ def _counts(plan: _Plan) -> list[tuple[int, int]]:
     return [(size, len(list(same))) for size, same in groupby(plan.sizes)]
 
 
-def _runs(plan: _Plan, gates: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-    """Gates (B, T, H) of each run of N segments, (H B, N, C)."""
-    counts = _counts(plan)
-    heads = [_heads_first(g.transpose(1, 2)).split([size * count for size, count in counts], dim=1) for g in gates]
-    for (size, count), *run in zip(counts, *heads, strict=True):
-        yield tuple(g.unflatten(1, (count, size)) for g in run)
+def _runs(plan: _Plan, alpha: Tensor, eta: Tensor, theta: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Gates (B, T, H) of each run of N segments, (H B, N, C); where they are of chunks, (B, N, H) and (H B, N, 1)."""
+
+    def runs_of(gate: Tensor, held: bool) -> list[Tensor]:
+        sizes = [(1 if held else size, count) for size, count in _counts(plan)]
+        parts = _heads_first(gate.transpose(1, 2)).split([size * count for size, count in sizes], dim=1)
+        return [part.unflatten(1, (count, size)) for part, (size, count) in zip(parts, sizes, strict=True)]
+
+    return zip(runs_of(alpha, plan.held), runs_of(eta, plan.held), runs_of(theta, False), strict=True)
+
+
+def _multiply_out(plan: _Plan, alpha: Tensor, eta: Tensor, theta: Tensor) -> Products | Powers:
+    return held.raise_gates(alpha, eta, theta) if plan.held else chunk.multiply_out(alpha, eta, theta)
+
+
+def _gates_of(p: Products | Powers) -> Gates:
+    return held.gates_of(p) if isinstance(p, Powers) else chunk.gates_of(p)
+
+
+def _gates_backward(p: Products | Powers, d: Gates) -> tuple[Tensor, Tensor, Tensor]:
+    return held.gates_backward(p, d) if isinstance(p, Powers) else chunk.gates_backward(p, d)
 
 
 def _each(runs: Iterable[Gates]) -> list[Gates]:

@@ -18,7 +18,7 @@ from .intervals.origins import AddedForecasts
 from .intervals.predict import forecast_quantiles
 from .model import Batch, SimbaForecaster, point_of
 from .model.long_term import LongTermMemory
-from .model.origins import origin_features, season_of
+from .model.origins import season_of
 from .model.stream_state import StreamState
 from .predict import Correction, Seen, recent_rows, recursive_forecast
 from .regression.dynamic import DynamicRegression
@@ -215,7 +215,7 @@ class FittedModel:
         remembered = torch.from_numpy(numbers).to(self.network.device)
 
         def correct(batch: Batch, forecast: Tensor) -> Tensor:
-            features = origin_features(batch, forecast, memory.basis, memory.config.cycle)
+            features = memory.features(batch, forecast)
             return memory.added(state.take(batch.series), features, remembered[batch.series])
 
         return correct

@@ -179,7 +179,9 @@ def fit_model(
             warnings.warn("The fit was interrupted; forecasts know their window alone.", stacklevel=4)
     combination, chosen = _combination(candidates, network, scaler, horizon, history)
     choices += chosen
-    added = noted[-1].values if long_term is not None else None
+    added = None
+    if long_term is not None:
+        added = next(n.values for n in noted if n.memory is long_term.memory)
     core = Core.of(network, np.arange(panel.n_series))
     calibration = calibrated(held_out, core, data, scaler, panel, added, candidates, combination)
     if options.checkpoint is not None and history.stopped != "interrupted":

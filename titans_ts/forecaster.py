@@ -120,8 +120,10 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
     context : {"auto", "window", "stream"}
         What the network's forecast knows of. "window": the last lookback. "stream": all rows since the first, by a
         long-term memory that goes on learning, from every row that `update` brings, what the window's forecast leaves;
-        see `titans_ts.model.long_term`. "auto" reads that memory only where it lowers the error on validation rows, and
-        tries it only where what it holds, 40 to 260 KiB a series, is at most 256 MiB of all.
+        see `titans_ts.model.long_term`. Where validation rows ask for it, that memory also keeps single surprising
+        events and recalls what followed them (`titans_ts.model.recall`). "auto" reads that memory only where it lowers
+        the error on validation rows, and tries it only where what it holds, 40 to 260 KiB a series and about 160 KiB
+        more with recall, is at most 256 MiB of all.
     loss : {"mse", "mae", "huber", "quantile"} or callable
         The training loss, of the scaled values. With "quantile" (pinball) the network forecasts quantiles that cannot
         cross, of the levels `fitted_.network.config.levels`; `predict` writes their median. A callable is given the

@@ -37,7 +37,8 @@ from .devices import isolated, seeded
 from .fitted import FittedModel
 from .intervals.calibration import Calibration
 from .model import ModelConfig, SimbaForecaster
-from .model.long_term import LongTermConfig, LongTermMemory
+from .model.long_term import LongTermMemory
+from .model.long_term_config import LongTermConfig
 from .model.stream_state import StreamState
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
 from .regression.dynamic import DynamicRegression

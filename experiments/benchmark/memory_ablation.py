@@ -28,7 +28,8 @@ import record
 from benchmark.memory_origins import Subject
 from record import RESULTS
 from titans_ts.datasets import load_dataset
-from titans_ts.model.long_term import Block, LongTermConfig
+from titans_ts.model.long_term import Block
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.model.origins import READ_AHEAD, horizon_basis
 from titans_ts.stream.training import MemoryTraining
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from benchmark.estimator import Fit, scaled_rows
 from benchmark.table import LOOKBACKS, Variant
 from titans_ts.datasets import Dataset
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.stream.fit import Stream, config_of
 from titans_ts.stream.reading import MOST_TOKENS, Core, OriginReader, Reading, advance
 from titans_ts.stream.training import MemoryTraining, trained

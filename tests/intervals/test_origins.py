@@ -9,7 +9,8 @@ import torch
 
 from titans_ts.intervals.origins import NONE, AddedForecasts, network_forecasts, spaced_origins
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.predict import Seen, recursive_forecast
 from titans_ts.stream.reading import Core, OriginReader, advance, read_parts
 from titans_ts.tables.panel import Panel

@@ -160,6 +160,13 @@ def test_equals_the_reference_at_any_width(
     check(make(T=9, depth=depth, D=D, expansion=expansion, offset=offset), chunk_size=8, decay_to=decay_to)
 
 
+@depths
+def test_gates_of_chunks_are_those_of_their_tokens(depth: int, make: Callable[..., Inputs], check: Check) -> None:
+    inputs = make(T=9, depth=depth, offset=3)
+    held = {name: inputs[name][:, :3] for name in ("alpha", "eta")}
+    check(inputs | held, chunk_size=4, gates="chunk")
+
+
 # The gradients by what the samples share are added up: over programs, and over the samples that a program takes.
 @depths
 @decays

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from titans_ts.model.long_term import LARGEST, LONGEST_KEY, PRIOR, WILD, Block, LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LARGEST, LONGEST_KEY, PRIOR, WILD, Block, LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.model.origins import n_features
 from titans_ts.model.stream_state import Origins, StreamState
 
@@ -33,11 +33,18 @@ def made(config: LongTermConfig, n_tokens: int, seed: int = 0, masked: bool = Tr
     shape, blocks = (config.n_series, n_tokens), LongTermMemory(config).parts
     features = torch.randn(*shape, n_features(config.lookback, config.horizon, config.cycle), generator=rng)
     features[..., 0] = 1
+    if config.recall:  # rows of which one in five is surprising, and of one of two kinds
+        kinds = torch.randn(2, config.lookback, generator=rng)
+        rows = 0.3 * torch.randn(*shape, config.lookback, generator=rng)
+        which = torch.randint(0, 10, shape, generator=rng).unsqueeze(-1)
+        rows = torch.where(which < 2, 9 * kinds[which.clamp(max=1).squeeze(-1)], rows)
+        features = torch.cat([features, rows], dim=-1)
     live = torch.rand(shape, generator=rng) > 0.15 * masked
     forecasts, came, known, residuals = [], [], [], []
     for block in blocks:
         columns = block.basis.shape[1]
         law = torch.randn(features.shape[-1], columns, generator=rng) / 4
+        law[n_features(config.lookback, config.horizon, config.cycle) :] *= 0.3
         forecast = torch.randn(*shape, columns, generator=rng)
         rest = features @ law + 0.3 * torch.randn(*shape, columns, generator=rng)
         later = torch.zeros_like(forecast)
@@ -176,6 +183,7 @@ CASES = {
     "no momentum": dict(momentum=0.0, rates=(3.0,)),
     "long season": dict(cycle=30, horizon=3, rates=(10.0, 30.0)),
 }
+RECALL: dict[str, dict[str, Any]] = {"recall": dict(recall=40), "few slots": dict(recall=3)}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -273,6 +281,26 @@ def test_any_cuts_equal_one_pass(cuts: list[int], end: int, depth: int) -> None:
         np.testing.assert_allclose(state.tensors()[name].numpy(), tensor.numpy(), rtol=0, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("case", RECALL)
+def test_recall_adds_to_the_first_block_and_any_cuts_equal_one_pass(case: str) -> None:
+    memory = memory_of(config_with(**RECALL[case]))
+    origins, _ = made(memory.config, 100)
+    whole, (expected,) = read(memory, origins)
+    without = memory_of(replace(memory.config, recall=0))
+    without.load_state_dict({n: x for n, x in memory.state_dict().items() if not n.startswith("recall.")})
+    _, (alone,) = read(without, origins)
+    differs = np.abs(expected - alone).max(-1) > 1e-3
+    assert 0 < differs.mean() < 0.25  # at surprising origins only
+    state, parts = begun(memory), []
+    for first, last in zip([0, 1, 13, 14, 70], [1, 13, 14, 70, 100], strict=True):
+        state, (added,) = read(memory, origins.between(first, last), state)
+        parts.append(added)
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), expected, rtol=0, atol=1e-5)
+    again = StreamState.of_tensors(state.tensors(), begun(memory))
+    for name, tensor in whole.tensors().items():
+        np.testing.assert_allclose(again.tensors()[name], tensor, rtol=0, atol=1e-5, err_msg=name)
+
+
 def test_no_rows_change_nothing() -> None:
     memory = memory_of(config_with())
     state, _ = read(memory, made(memory.config, 30)[0])
@@ -282,9 +310,9 @@ def test_no_rows_change_nothing() -> None:
         assert torch.equal(same.tensors()[name], tensor)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES | RECALL)
 def test_a_forecast_from_the_state_is_that_of_the_last_origin(case: str) -> None:
-    memory = memory_of(config_with(**CASES[case]))
+    memory = memory_of(config_with(**(CASES | RECALL)[case]))
     origins, _ = made(memory.config, 60)
     state, added = read(memory, origins)
     expected = memory.expand(tuple(torch.from_numpy(a[:, -1]) for a in added))
@@ -426,36 +454,3 @@ def test_a_million_origins_leave_it_finite(depth: int) -> None:
     for name, tensor in state.tensors().items():
         assert tensor.isfinite().all(), name
     assert ((residuals[0].numpy() - added) ** 2)[50:].mean() < (residuals[0].numpy()[50:] ** 2).mean()
-
-
-# What fixes it
-
-
-def test_a_season_counts_rates_and_chunks() -> None:
-    assert [config_with(cycle=cycle).season for cycle in (0, 1, 2, 96)] == [24, 24, 2, 96]
-    assert [config_with(cycle=cycle).chunk_size for cycle in (0, 2, 4, 96, 1000)] == [6, 1, 1, 24, 32]
-    assert config_with().blocks == ((0, 6),)
-    assert config_with(block_ends=(1, 4, 6)).blocks == ((0, 1), (1, 4), (4, 6))
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (dict(block_ends=(2, 5)), "`block_ends` must rise to the horizon, 6, got (2, 5)."),
-        (dict(block_ends=(3, 3, 6)), "`block_ends` must rise to the horizon, 6, got (3, 3, 6)."),
-        (dict(block_ends=(0, 6)), "`block_ends` must rise to the horizon, 6, got (0, 6)."),
-        (dict(depth=0), "`depth` must be 1 or more, got 0."),
-        (dict(momentum=1.0), "`momentum` must be in [0, 1), got 1.0."),
-        (dict(momentum=-0.1), "`momentum` must be in [0, 1), got -0.1."),
-        (dict(rates=()), "`rates` and `forgetting` must have numbers of 0 or more."),
-        (dict(rates=(-1.0,)), "`rates` and `forgetting` must have numbers of 0 or more."),
-        (dict(forgetting=()), "`rates` and `forgetting` must have numbers of 0 or more."),
-        (dict(half_lives=()), "`half_lives` must have positive numbers, got ()."),
-        (dict(half_lives=(3.0, 0.0)), "`half_lives` must have positive numbers, got (3.0, 0.0)."),
-    ],
-)
-def test_what_does_not_fit_is_named(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(words)):
-        config_with(**given)
-    with pytest.raises(ValueError, match=re.escape(words)):
-        replace(config_with(), **given)

@@ -141,17 +141,18 @@ def states_equal(a: LayerState, b: LayerState) -> None:
     depth=st.integers(1, 3),
     conv=st.booleans(),
     gates=st.sampled_from(["token", "chunk"]),
+    some_masked=st.booleans(),
     cuts=st.sets(st.integers(1, 10), max_size=5),
 )
-def test_a_split_equals_the_whole(depth: int, conv: bool, gates: str, cuts: set[int]) -> None:
+def test_a_split_equals_the_whole(depth: int, conv: bool, gates: str, some_masked: bool, cuts: set[int]) -> None:
     layer = make_layer(memory_depth=depth, memory_conv=conv, memory_gates=gates)
     x = tokens(2, 11)
-    masked = torch.arange(11).expand(2, -1) < torch.tensor([[0], [3]])
+    masked = torch.arange(11).expand(2, -1) < torch.tensor([[0], [3]]) if some_masked else None
     with torch.no_grad():
         whole, expected = layer.step(x, masked=masked)
         parts, state = [], None
         for first, last in pairwise([0, *sorted(cuts), 11]):
-            y, state = layer.step(x[:, first:last], state, masked[:, first:last])
+            y, state = layer.step(x[:, first:last], state, None if masked is None else masked[:, first:last])
             parts.append(y)
     close(torch.cat(parts, dim=1), whole)
     states_equal(state, expected)
@@ -268,6 +269,19 @@ def test_a_masked_token_is_as_if_it_were_not_there(momentum: bool, depth: int, m
     close(with_them[:, ~still], without)
     for a, b in zip(state.memory.weights, expected.memory.weights, strict=True):
         close(a, b)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_no_token_masked_is_as_no_mask_where_gates_are_of_chunks(depth: int, scans: list[dict[str, Tensor]]) -> None:
+    """A mask takes the gates to the tokens, whose products are others; gradients and all."""
+    layer, x = make_layer(memory_gates="chunk", memory_depth=depth), tokens(2, 11)
+    found = []
+    for masked in (None, torch.zeros(2, 11, dtype=torch.bool)):
+        y = layer(x, masked)
+        found.append([y, *torch.autograd.grad((y * tokens(2, 11, seed=1)).sum(), list(layer.parameters()))])
+    assert [scan["alpha"].shape[1] for scan in scans] == [3, 11]
+    for value, expected in zip(*found, strict=True):
+        close(value, expected)
 
 
 @pytest.mark.parametrize("depth", [1, 2])

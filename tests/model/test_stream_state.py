@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.model.stream_state import StreamState
 
 CONFIG = LongTermConfig(lookback=12, horizon=6, n_series=4, cycle=6)

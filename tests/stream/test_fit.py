@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from titans_ts.fitted import FittedModel
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.stream import fit as fit_module
-from titans_ts.stream.fit import LEAST_HORIZONS, STREAM, WINDOW, Stream, config_of, fit_long_term
+from titans_ts.stream.fit import LEAST_HORIZONS, STREAM, WINDOW, WITH, WITHOUT, Stream, config_of, fit_long_term
 from titans_ts.stream.reading import LongTerm
 from titans_ts.tables.panel import Panel
 from titans_ts.training.choices import Choice
@@ -69,6 +70,30 @@ def test_it_is_off_where_it_does_not_help_and_kept_where_that_is_asked_for() -> 
     long_term, (choice,) = fit(core, panel, always=True)
     assert choice.chosen == STREAM
     assert long_term is not None
+
+
+def eventful(repeated: bool) -> pd.DataFrame:
+    """Noise with an event now and then, one of two or another each time."""
+    rng = np.random.default_rng(0)
+    values = 0.2 * rng.normal(size=(900, 2))
+    events = 3 * rng.choice([-1.0, 1.0], (22, 16, 2))
+    for i, at in enumerate(range(20, 880, 40)):
+        values[at : at + 16] += events[i % 2 if repeated else i]
+    return pd.DataFrame(values, index=pd.date_range("2024-01-01", periods=900, freq="h"), columns=["a", "b"])
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_recall_is_chosen_where_what_followed_comes_again(repeated: bool) -> None:
+    table = eventful(repeated)
+    core = core_of(table[:600])
+    long_term, choices = fit(core, read(table), always=True, val_size=300)
+    choice = next(choice for choice in choices if choice.name == "recall")
+    errors = dict(choice.errors)
+    assert choice.chosen == (WITH if repeated else WITHOUT)
+    assert long_term is not None
+    assert (long_term.memory.recall is not None) == (long_term.state.recall is not None) == repeated
+    if repeated:
+        assert errors[WITH] < 0.98 * errors[WITHOUT]
 
 
 def test_there_is_no_choice_without_validation_or_on_few_rows() -> None:

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.model.origins import n_features
 from titans_ts.model.stream_state import Origins
 from titans_ts.stream.fit import Stream

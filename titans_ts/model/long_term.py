@@ -22,8 +22,7 @@ Source: Titans (Behrouz et al., 2024), eq. 12 to 15, over origins in place of to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, cast
 
 import torch
@@ -31,10 +30,12 @@ from torch import Tensor, nn
 
 from titans_ts.kernels import MemoryState, memory_scan
 
-from .origins import horizon_basis, n_features, season_of
+from .batch import Batch
+from .long_term_config import LongTermConfig
+from .origins import horizon_basis, n_features, origin_features
+from .recall import SPAN, Recall, recent_rows
 from .stream_state import BlockState, Origins, StreamState
 
-LONGEST_CHUNK = 32  # tokens
 ALIGNED = 8  # head sizes are multiples of it
 WHITENING = 0.1  # of the mean variance, added to that of every direction
 LONGEST_KEY = 5.0  # square of a key's length, from which on steps are shortened; their mean is 1
@@ -43,70 +44,6 @@ PRIOR = 0.01  # of the train residuals' mean square: how much evidence the gate 
 WILD = 0.3  # of the same: size of what the memory adds from which on an origin counts for less in the gate
 LEAST_SCALE = 0.05  # of the mean over all series, that a series' own residuals are taken to have
 EMA_BLOCK = 64  # steps of a discounted sum at a time
-
-
-@dataclass(frozen=True, kw_only=True)
-class LongTermConfig:
-    """What fixes a `LongTermMemory`.
-
-    Parameters
-    ----------
-    lookback, horizon : int
-        The core's.
-    n_series : int
-    cycle : int
-        Period of the season in steps; 0 for none.
-    block_ends : tuple of int
-        Steps at which blocks of the horizon end, the last one the horizon; each block is written when its last step is
-        known. Empty for one block, the full delay.
-    depth : int
-        Layers of the memory; from two on it is not linear, and forgets towards its initial weights.
-    rates, forgetting : tuple of float
-        Step sizes and shares forgotten per season; the memory has a head for each pair.
-    momentum : float
-        What is left of past surprise after a chunk.
-    half_lives : tuple of float
-        Seasons after which matured errors count half in the gate, which keeps to the least share of them.
-    """
-
-    lookback: int
-    horizon: int
-    n_series: int
-    cycle: int = 0
-    block_ends: tuple[int, ...] = ()
-    depth: int = 1
-    rates: tuple[float, ...] = (0.08, 0.24, 0.8)
-    forgetting: tuple[float, ...] = (0.0012,)
-    momentum: float = 0.9
-    half_lives: tuple[float, ...] = (30.0, 90.0)
-
-    def __post_init__(self) -> None:
-        ends = self.block_ends
-        if ends and (ends[-1] != self.horizon or any(a >= b for a, b in pairwise((0, *ends)))):
-            raise ValueError(f"`block_ends` must rise to the horizon, {self.horizon}, got {ends}.")
-        if self.depth < 1:
-            raise ValueError(f"`depth` must be 1 or more, got {self.depth}.")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"`momentum` must be in [0, 1), got {self.momentum}.")
-        if not self.rates or min(self.rates) < 0 or not self.forgetting or min(self.forgetting) < 0:
-            raise ValueError("`rates` and `forgetting` must have numbers of 0 or more.")
-        if not self.half_lives or min(self.half_lives) <= 0:
-            raise ValueError(f"`half_lives` must have positive numbers, got {self.half_lives}.")
-
-    @property
-    def season(self) -> int:
-        """Steps that rates and half-lives are counted in."""
-        return season_of(self.cycle)
-
-    @property
-    def chunk_size(self) -> int:
-        """Tokens that learn from the same weights: a quarter of a season."""
-        return min(max(self.season // 4, 1), LONGEST_CHUNK)
-
-    @property
-    def blocks(self) -> tuple[tuple[int, int], ...]:
-        """Where each block of the horizon begins and ends."""
-        return tuple(pairwise((0, *(self.block_ends or (self.horizon,)))))
 
 
 class LongTermMemory(nn.Module):
@@ -124,6 +61,11 @@ class LongTermMemory(nn.Module):
         self.config = config
         self.backend = backend
         self.blocks = nn.ModuleList(Block(config, i, backend) for i in range(len(config.blocks)))
+        self.n_features = n_features(config.lookback, config.horizon, config.cycle)
+        self.recall = None
+        if config.recall:
+            span, columns = min(SPAN, config.lookback), self.parts[0].basis.shape[1]
+            self.recall = Recall(config.recall, span, columns, config.horizon, config.n_series)
 
     @property
     def parts(self) -> tuple[Block, ...]:
@@ -134,6 +76,24 @@ class LongTermMemory(nn.Module):
     def basis(self) -> Tensor:
         """The basis of the whole horizon, in which features see the core's forecast."""
         return self.parts[0].horizon_basis
+
+    def features(self, batch: Batch, forecast: Tensor) -> Tensor:
+        """What the memory knows origins by, those at the ends of a batch's windows.
+
+        Parameters
+        ----------
+        batch : Batch
+            Of scaled series.
+        forecast : Tensor (samples, horizon)
+            The core's.
+
+        Returns
+        -------
+        Tensor (samples, features)
+            Those of `origin_features`; with recall, the rows that it knows an origin by after them.
+        """
+        found = origin_features(batch, forecast, self.basis, self.config.cycle)
+        return found if self.recall is None else torch.cat([found, recent_rows(batch, self.recall.span)], dim=1)
 
     @property
     def bytes_per_series(self) -> int:
@@ -153,12 +113,18 @@ class LongTermMemory(nn.Module):
         residuals : sequence of tuple of Tensor (series, origins, columns)
             What the core left in each block, NaN where that is not known.
         """
+        of_blocks = [part._replace(features=part.features[..., : self.n_features]) for part in origins]
         for i, block in enumerate(self.parts):
-            block.initialise(origins, [residual[i] for residual in residuals])
+            block.initialise(of_blocks, [residual[i] for residual in residuals])
+        if self.recall is not None:
+            there = [r[0].isfinite().all(-1) & part.live for part, r in zip(origins, residuals, strict=True)]
+            rows = [part.features[..., self.n_features :] for part in origins]
+            self.recall.initialise(rows, there, [part.series for part in origins])
 
     def begin(self, n_series: int, ends: Tensor) -> StreamState:
         """The state of series of which nothing was read, up to the time index `ends` (n_series,)."""
-        return StreamState(tuple(block.begin(n_series) for block in self.parts), ends)
+        recall = None if self.recall is None else self.recall.begin(n_series)
+        return StreamState(tuple(block.begin(n_series) for block in self.parts), ends, recall)
 
     def advance(self, state: StreamState, origins: Origins) -> tuple[StreamState, tuple[Tensor, ...]]:
         """Read on: all series must have ended at the same place in a chunk.
@@ -184,17 +150,29 @@ class LongTermMemory(nn.Module):
         if len(offset) and bool((offset != offset[0]).any()):
             raise ValueError("`state` must have series that ended at the same place in a chunk; read others apart.")
         place = int(offset[0]) if len(offset) else 0
+        of_blocks = origins._replace(features=origins.features[..., : self.n_features])
         found = [
-            block.advance(before, origins, i, place)
+            block.advance(before, of_blocks, i, place)
             for i, (block, before) in enumerate(zip(self.parts, state.blocks, strict=True))
         ]
-        ends = state.ends + origins.features.shape[1]
-        return StreamState(tuple(after for after, _ in found), ends), tuple(added for _, added in found)
+        after, added = tuple(after for after, _, _ in found), tuple(added for _, added, _ in found)
+        recall, ends = state.recall, state.ends + origins.features.shape[1]
+        if self.recall is not None and recall is not None:
+            left, known = found[0][2]
+            rows = origins.features[..., self.n_features :]
+            recall, more = self.recall.advance(recall, rows, left, known, origins.series)
+            added = (added[0] + more * self.parts[0].scale[origins.series, None, None],)
+        return StreamState(after, ends, recall), added
 
     def added(self, state: StreamState, features: Tensor, series: Tensor) -> Tensor:
         """What the memory adds to forecasts from origins with these features (series, features): (series, horizon)."""
         pairs = zip(self.parts, state.blocks, strict=True)
-        return torch.cat([block.added(before, features, series) for block, before in pairs], dim=1)
+        of_blocks = features[:, : self.n_features]
+        found = torch.cat([block.added(before, of_blocks, series) for block, before in pairs], dim=1)
+        if self.recall is not None and state.recall is not None:
+            more = self.recall.added(state.recall, features[:, self.n_features :], series)
+            found = found + (more * self.parts[0].scale[series, None]) @ self.basis.T
+        return found
 
     def shares(self, state: StreamState, series: Tensor) -> tuple[Tensor, ...]:
         """The shares in [0, 1] of what the memory reads that the gates let through.
@@ -321,8 +299,13 @@ class Block(nn.Module):
             size=sums.clone(),
         )
 
-    def advance(self, state: BlockState, origins: Origins, number: int, offset: int) -> tuple[BlockState, Tensor]:
-        """As `LongTermMemory.advance`, from place `offset` of a chunk."""
+    def advance(
+        self, state: BlockState, origins: Origins, number: int, offset: int
+    ) -> tuple[BlockState, Tensor, tuple[Tensor, Tensor]]:
+        """As `LongTermMemory.advance`, from place `offset` of a chunk; also what is left of what came.
+
+        That is in units of the scale, after the core's forecast and what the gates let through, and where it is known.
+        """
         n_tokens, series = origins.features.shape[1], origins.series
         scale = self.scale[series, None, None]
         keys = origins.features @ self.whitening[series]
@@ -344,7 +327,9 @@ class Block(nn.Module):
         awaited_reads = torch.cat([state.reads, reads], dim=1)
         agreement, size = self._evidence(residual, awaited_reads[:, :n_tokens], known, series)
         agreement, size = self._discounted(state.agreement, agreement), self._discounted(state.size, size)
-        added = reads * self._shares(agreement, size, series) * scale
+        shares = self._shares(agreement, size, series)
+        added = reads * shares * scale
+        left = residual - awaited_reads[:, :n_tokens] * shares
         after = BlockState(
             weights=memory.weights,
             momentum=memory.momentum,
@@ -356,7 +341,7 @@ class Block(nn.Module):
             agreement=agreement[:, -1] if n_tokens else state.agreement,
             size=size[:, -1] if n_tokens else state.size,
         )
-        return after, added
+        return after, added, (left, known)
 
     @property
     def _how(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import conv2d, pad, silu
 
 from titans_ts.kernels import ConvolutionKernel, MemoryState, convolution_kernel, memory_scan
+from titans_ts.kernels.held import to_tokens
 
 from .config import ModelConfig
 
@@ -123,13 +124,12 @@ class NeuralMemory(nn.Module):
         self, x: Tensor, state: LayerState | None, masked: Tensor | None, return_state: bool
     ) -> tuple[Tensor, LayerState | None]:
         q, k, v, rows = self.project_inputs(self.project_qkv(x), None if state is None else state.conv)
-        raw = self.project_gates(x).unflatten(-1, (3, self.n_heads))  # (batch, tokens, 3, heads)
-        chunk_gates = None
-        if self.gates_per_chunk:
-            raw, chunk_gates = self._hold(raw, state)
-        gates = self._gates(raw, v, masked)
+        raw, chunk_gates = self._project_gates(x, state)
+        gates = self._gates(raw, v, masked, 0 if state is None else state.memory.offset)
 
-        read = partial(memory_scan, chunk_size=self.chunk_size, decay_to=self.decay_to, backend=self.backend)
+        # Masked tokens have gates of their own: none.
+        of = "chunk" if self.gates_per_chunk and masked is None else "token"
+        read = partial(memory_scan, chunk_size=self.chunk_size, decay_to=self.decay_to, gates=of, backend=self.backend)
         weights = tuple(self.initial)
         after = None
         if return_state:
@@ -157,7 +157,20 @@ class NeuralMemory(nn.Module):
             q, k = unit(q), unit(k)
         return q.to(qkv.dtype), k.to(qkv.dtype), v.to(qkv.dtype), rows
 
-    def _gates(self, raw: Tensor, v: Tensor, masked: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _project_gates(self, x: Tensor, state: LayerState | None) -> tuple[Tensor, Tensor | None]:
+        """Raw gates (batch, tokens, 3, heads); per chunk, those of each chunk's first token, and the last of them."""
+        if not self.gates_per_chunk:
+            return self.project_gates(x).unflatten(-1, (3, self.n_heads)), None
+        offset = 0 if state is None else state.memory.offset
+        first = x[:, -offset % self.chunk_size :: self.chunk_size]
+        raw = self.project_gates(first).unflatten(-1, (3, self.n_heads))  # (batch, chunks, 3, heads)
+        if state is None or state.gates is None or offset == 0:
+            return raw, raw[:, -1:]
+        held = torch.cat([state.gates, raw], dim=1)
+        return held if x.shape[1] else raw, held[:, -1:]
+
+    def _gates(self, raw: Tensor, v: Tensor, masked: Tensor | None, offset: int) -> tuple[Tensor, Tensor, Tensor]:
+        """alpha, eta and theta of each token; per chunk, alpha and eta are of each chunk where no token is masked."""
         raw = raw if raw.dtype == torch.float64 else raw.float()  # 1 - alpha needs more than bfloat16's 8 bits
         alpha, eta, theta = raw.sigmoid().unbind(2)
         if not self.forgetting:
@@ -165,6 +178,11 @@ class NeuralMemory(nn.Module):
         if not self.momentum:
             eta = torch.zeros_like(eta)
         theta = self.theta_max * (1 - eta) * theta if self.writes else torch.zeros_like(theta)
+        if self.gates_per_chunk:
+            spread = partial(to_tokens, steps=v.shape[1], chunk_size=self.chunk_size, offset=offset)
+            theta = spread(theta)
+            if masked is not None:
+                alpha, eta = spread(alpha), spread(eta)
         if self.curvature > 0:
             square = v.to(raw.dtype).square().sum(-1).clamp(min=1)
             theta = theta * square ** (-self.curvature / 2)
@@ -172,18 +190,6 @@ class NeuralMemory(nn.Module):
             # Not eta = 1: W_t = W_{t-1} + S_t would write the past surprise once more for every such token.
             alpha, eta, theta = (gate.masked_fill(masked.unsqueeze(-1), 0) for gate in (alpha, eta, theta))
         return alpha, eta, theta
-
-    def _hold(self, raw: Tensor, state: LayerState | None) -> tuple[Tensor, Tensor]:
-        """Give every token the gates of its chunk's first token; return the last chunk's too."""
-        offset = 0 if state is None else state.memory.offset
-        token = torch.arange(offset, offset + raw.shape[1], device=raw.device)  # counted from the chunk under way
-        first = token - token % self.chunk_size - offset
-        if state is None or state.gates is None or offset == 0:
-            held = raw.index_select(1, first)
-            return held, held[:, -1:]
-        raw = torch.cat([state.gates, raw], dim=1)  # a chunk that began before this call finds its gates in row 0
-        held = raw.index_select(1, (first + 1).clamp(min=0))
-        return held, torch.cat([state.gates, held], dim=1)[:, -1:]
 
 
 class CausalConv(nn.Module):

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .recall import RecallState
+
 
 class Origins(NamedTuple):
     """Origins of series in the order of time, as the memory reads them. Those of a block are one entry a block."""
@@ -53,25 +55,27 @@ class StreamState:
     blocks : tuple of BlockState
     ends : Tensor of int64 (series,)
         The time index after the last row that was read.
+    recall : RecallState, optional
+        Of a memory that has it.
     """
 
     blocks: tuple[BlockState, ...]
     ends: Tensor
+    recall: RecallState | None = None
 
     def take(self, index: Tensor) -> StreamState:
         """The states of the series number `index` (any,), in that order."""
-        return StreamState(tuple(_joined(lambda x: x[index], block) for block in self.blocks), self.ends[index])
+        return self.map(lambda x: x[index])
 
     def put(self, index: Tensor, other: StreamState) -> StreamState:
         """A copy in which the series number `index` (any,) have the states of `other`."""
-        blocks = tuple(_joined(Tensor.clone, block) for block in self.blocks)
-        copied = StreamState(blocks, self.ends.clone())
+        copied = self.map(Tensor.clone)
         copied.put_(index, other)
         return copied
 
     def put_(self, index: Tensor, other: StreamState) -> None:
         """The series number `index` (any,) take the states of `other`, in place."""
-        for pair in zip(self.blocks, other.blocks, strict=True):
+        for pair in zip(self._held, other._held, strict=True):
             _joined(lambda into, values: into.index_copy_(0, index, values), *pair)
         self.ends.index_copy_(0, index, other.ends)
 
@@ -82,7 +86,14 @@ class StreamState:
             for name, field in zip(block._fields, block, strict=True):
                 fields = field if isinstance(field, tuple) else (field,)
                 found |= {f"{i}.{name}.{j}": tensor for j, tensor in enumerate(fields)}
+        if self.recall is not None:
+            found |= {f"recall.{name}": tensor for name, tensor in self.recall._asdict().items()}
         return found
+
+    @property
+    def _held(self) -> tuple[Any, ...]:
+        """Those of blocks, and of recall."""
+        return self.blocks if self.recall is None else (*self.blocks, self.recall)
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, Tensor], like: StreamState) -> StreamState:
@@ -104,21 +115,25 @@ class StreamState:
             for name in ("weights", "momentum", "chunk_start"):
                 fields[name] = tuple(tensors[f"{i}.{name}.{j}"] for j in range(len(block.weights)))
             blocks.append(BlockState(**fields))
-        return cls(tuple(blocks), tensors["ends"])
+        recall = like.recall
+        if recall is not None:
+            recall = RecallState(**{name: tensors[f"recall.{name}"] for name in RecallState._fields})
+        return cls(tuple(blocks), tensors["ends"], recall)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> StreamState:
         """`function` of all that is held."""
-        return StreamState(tuple(_joined(function, block) for block in self.blocks), function(self.ends))
+        recall = None if self.recall is None else _joined(function, self.recall)
+        return StreamState(tuple(_joined(function, block) for block in self.blocks), function(self.ends), recall)
 
     def to(self, device: torch.device) -> StreamState:
         """The same on another device."""
         return self.map(lambda x: x.to(device))
 
 
-def _joined(function: Callable[..., Tensor], *blocks: BlockState) -> BlockState:
-    """`function` of each tensor of blocks of like shape."""
+def _joined(function: Callable[..., Tensor], *states: Any) -> Any:
+    """`function` of each tensor of states of like shape."""
 
     def of_all(*fields: Any) -> Any:
         return tuple(map(of_all, *fields)) if isinstance(fields[0], tuple) else function(*fields)
 
-    return BlockState._make(map(of_all, *blocks))
+    return states[0]._make(map(of_all, *states))

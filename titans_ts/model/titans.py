@@ -132,29 +132,30 @@ class MemoryAsContext(nn.Module):
         self, x: Tensor, state: TitansState | None = None, masked: Tensor | None = None
     ) -> tuple[Tensor, TitansState]:
         """Read on from `state`; any split of a sequence into steps gives what one pass gives."""
-        masked = x.new_zeros(x.shape[:2], dtype=torch.bool) if masked is None else masked
         held = 0 if state is None else state.window.rows.shape[1] % self.segment
         sizes = [min(self.segment - held, x.shape[1])]
         sizes += [min(self.segment, x.shape[1] - n) for n in range(sizes[0], x.shape[1], self.segment)]
+        masks = [None] * len(sizes) if masked is None else masked.split(sizes, 1)
         outputs = []
-        for part, hidden in zip(x.split(sizes, 1), masked.split(sizes, 1), strict=True):
-            out, state = self._within(part, state, hidden)
+        for part, mask in zip(x.split(sizes, 1), masks, strict=True):
+            out, state = self._within(part, state, mask)
             outputs.append(out)
         assert state is not None  # there is a part, if an empty one
         return torch.cat(outputs, dim=1), state
 
-    def _within(self, x: Tensor, state: TitansState | None, masked: Tensor) -> tuple[Tensor, TitansState]:
+    def _within(self, x: Tensor, state: TitansState | None, masked: Tensor | None) -> tuple[Tensor, TitansState]:
         """Tokens of one segment."""
+        new = x.new_zeros(x.shape[:2], dtype=torch.bool) if masked is None else masked
         if state is None or state.window.rows.shape[1] == self.segment:  # a segment begins
             weights = tuple(self.memory.initial) if state is None else state.memory.memory.weights
-            rows, hidden, retrieved = x[:, :0], masked[:, :0], x[:, :0]
+            rows, hidden, retrieved = x[:, :0], new[:, :0], x[:, :0]
         else:
             assert state.segment is not None  # written below
             rows, hidden, retrieved, weights = *state.window, state.segment.retrieved, state.segment.weights
         q = unit(silu(self.project_query(x)).unflatten(-1, (self.n_heads, -1)))
         read = _retrieve(weights, q.transpose(1, 2)).transpose(1, 2).to(self.retrieved_norm.weight.dtype)
         h = self.retrieved_norm(read).flatten(2).to(x.dtype)
-        rows, hidden = torch.cat([rows, x], dim=1), torch.cat([hidden, masked], dim=1)
+        rows, hidden = torch.cat([rows, x], dim=1), torch.cat([hidden, new], dim=1)
         retrieved = torch.cat([retrieved, h], dim=1)
 
         y = self.project_attended(self._attend(rows, retrieved, hidden)[:, rows.shape[1] - x.shape[1] :])

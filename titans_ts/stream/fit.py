@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from titans_ts.model import SimbaForecaster
-from titans_ts.model.long_term import LongTermConfig, LongTermMemory
+from titans_ts.model.long_term import LongTermMemory
+from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.choices import Choice
 from titans_ts.training.relative import naive_errors, relative_error
@@ -22,7 +23,10 @@ from .reading import Core, LongTerm, OriginReader, Reading, advance, first_rows,
 LEAST_HORIZONS = 4  # of rows, from which on there is something to learn after the delay
 MOST_BYTES = 2**28  # held of all series together, beyond which the memory is not tried
 MARGIN = 0.003  # by which the memory must be better
+RECALL_MARGIN = 0.01  # by which it must be better again with recall, whose evidence is of few origins
 WINDOW, STREAM = "window", "stream"
+RECALLED = 1024  # surprising origins that are held of each series where recall is chosen
+WITHOUT, WITH = "without", "with"
 
 Note = Callable[[Reading, tuple[Tensor, ...]], None]
 
@@ -152,9 +156,10 @@ def fit_long_term(
     memory = LongTermMemory(config_of(network) if config is None else config).to(network.device)
     if not always and memory.bytes_per_series * data.n_series > MOST_BYTES:
         return None, ()
+    other = _recalling(memory, data.n_series) if validation is not None and enough else None
     was_training = network.training
     network.eval()
-    stream = Stream.read(network, memory, data)
+    stream = Stream.read(network, memory if other is None else other, data)
     stream.initialise(memory, fold.train)
     long_term, frozen, read = stream.errors(
         memory, fold.train, fold.validation, None if noted is None else noted(memory)
@@ -165,6 +170,25 @@ def fit_long_term(
     naive = naive_errors(validation)
     weight = validation.series_weight
     errors = {name: relative_error(e, naive, weight).item() for name, e in ((WINDOW, frozen), (STREAM, read))}
+    choices: tuple[Choice, ...] = ()
+    if other is not None:
+        stream.initialise(other, fold.train)
+        recalling, _, read = stream.errors(other, fold.train, fold.validation, None if noted is None else noted(other))
+        found = {WITHOUT: errors[STREAM], WITH: relative_error(read, naive, weight).item()}
+        if found[WITH] != found[WITHOUT]:  # else it has read nothing
+            better = found[WITH] < (1 - RECALL_MARGIN) * found[WITHOUT]
+            choices = (Choice("recall", WITH if better else WITHOUT, found),)
+            if better:
+                long_term, errors[STREAM] = recalling, found[WITH]
     wins = always or errors[STREAM] < (1 - MARGIN) * errors[WINDOW]
     choice = Choice("context", STREAM if wins else WINDOW, errors)
-    return long_term if wins else None, (choice,)
+    return (long_term, (choice, *choices)) if wins else (None, (choice,))
+
+
+def _recalling(memory: LongTermMemory, n_series: int) -> LongTermMemory | None:
+    """The same memory with recall, unless it has blocks or that takes too much memory."""
+    config = memory.config
+    if config.recall or len(config.blocks) > 1:
+        return None
+    other = LongTermMemory(replace(config, recall=RECALLED), memory.backend).to(memory.basis.device)
+    return other if other.bytes_per_series * n_series <= MOST_BYTES else None

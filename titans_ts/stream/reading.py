@@ -16,7 +16,6 @@ from torch import Tensor
 
 from titans_ts.model import Batch, SimbaForecaster, point_of
 from titans_ts.model.long_term import LongTermMemory
-from titans_ts.model.origins import origin_features
 from titans_ts.model.stream_state import Origins, StreamState
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.evaluate import EVALUATION_BATCH
@@ -182,7 +181,7 @@ class OriginReader:
         """Features of the windows number `number` (samples,), and what is forecast from them (samples, horizon)."""
         batch = self._windows.batch(number)
         forecast = point_of(self.core.forward(batch))
-        return origin_features(batch, forecast, self.memory.basis, self.memory.config.cycle), forecast
+        return self.memory.features(batch, forecast), forecast
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +265,7 @@ def advance(
         part = state if whole else state.take(where)
         for reading in parts:
             begins = torch.from_numpy(data.starts[index] + reading.rows[:, 0] - 1).to(state.ends.device)
-            part, added = memory.advance(StreamState(part.blocks, begins), reading.origins)
+            part, added = memory.advance(replace(part, ends=begins), reading.origins)
             if keep is not None:
                 keep(reading, added)
         if whole:
@@ -275,4 +274,4 @@ def advance(
             state = state.put(where, part)
         else:
             state.put_(where, part)
-    return StreamState(state.blocks, ends)
+    return replace(state, ends=ends)

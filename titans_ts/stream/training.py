@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 
 from titans_ts.model.long_term import LongTermMemory
-from titans_ts.model.stream_state import StreamState
 from titans_ts.training.choices import Choice
 from titans_ts.training.relative import SMALLEST, relative_error
 
@@ -162,7 +161,7 @@ def _losses(
                 ends = torch.from_numpy(stream.reader.data.starts[index] + piece.rows[:, 0] - 1).to(naive.device)
                 counts = torch.from_numpy(counted[:, begin:end]).to(naive.device) & piece.errors.isfinite().all(-1)
                 with torch.set_grad_enabled(bool(counts.any())):
-                    state, added = memory.advance(StreamState(state.blocks, ends).map(Tensor.detach), piece.origins)
+                    state, added = memory.advance(replace(state, ends=ends).map(Tensor.detach), piece.origins)
                 if counts.any():
                     gain = torch.where(counts, piece.change(added), 0).sum(1) / (horizon * counts.sum(1).clamp(min=1))
                     yield (gain * weights[where]).mean()
