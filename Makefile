@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test check bench tables streams competitions intervals
+.PHONY: help demo test check bench tables streams competitions intervals memory
 
 TABLES := etth1 etth2 ettm1 ettm2 weather
 
@@ -45,6 +45,13 @@ competitions: $(BENCH) ## measure the rows of the M3 and M4 competitions that th
 
 intervals: $(BENCH) ## measure the coverage of intervals that their CSV lacks (an hour), and print its tables
 	$(BIN)/python experiments/benchmark/intervals.py
+
+memory: $(READY) ## measure what the memory does: recall, permutations, needle, Table 5, throughput (hours)
+	$(BIN)/python experiments/benchmark/recall.py recall
+	$(BIN)/python experiments/benchmark/recall.py permutations
+	$(BIN)/python experiments/benchmark/needle.py
+	$(BIN)/python experiments/benchmark/table5.py
+	$(BIN)/python experiments/speed/throughput.py
 
 # A stamp is written last, so an interrupted installation starts again.
 $(READY): setup.cfg pyproject.toml constraints.txt

@@ -12,6 +12,7 @@
     scaling   tokens a second from 4k to 256k steps
     origins   tokens a second of the long-term memory's shapes, to 50k steps
     epoch     one epoch of ETTm1 by backend, with and without the CUDA graph
+    throughput  tokens a second of training, 2k to 32k steps: the Titans family, attention, mamba
 
 Every row is in the CSV as soon as it is measured. A section that runs out of its seconds leaves its other rows out and
 says so; what raises becomes a row, and the next case goes on, in a fresh process where the GPU no longer responds. The
@@ -31,7 +32,7 @@ from pathlib import Path
 import torch
 
 import record
-from gpu import compilation, exact, speed, use
+from gpu import compilation, exact, speed, throughput, use
 from gpu.common import Setup
 from gpu.compilation import compile_share
 from gpu.peers import shorten_autotuning
@@ -53,6 +54,7 @@ SECTIONS: Sections = dict(
     far=(exact.far, 15),
     use=(use.use, 30),
     lengths=(exact.lengths, 20),
+    throughput=(throughput.throughput, 40),
 )
 
 

@@ -6,12 +6,15 @@ import math
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+
+OUT_OF_MEMORY = ("can't allocate memory", "out of memory")  # in the words of PyTorch's RuntimeError
 
 
 def milliseconds(run: Callable[[], object]) -> float:
@@ -21,13 +24,13 @@ def milliseconds(run: Callable[[], object]) -> float:
     return 1e3 * (time.perf_counter() - begun)
 
 
-def medians(timers: Iterable[Callable[[], float]], repeats: int) -> list[float]:
-    """The median of what each timer returns over `repeats` rounds, after one of warm-up.
+def medians(timers: Iterable[Callable[[], float]], repeats: int, warm_up: int = 1) -> list[float]:
+    """The median of what each timer returns over `repeats` rounds, after those of warm-up.
 
     The timers take turns, so that a busy moment of the machine spreads over all of them.
     """
     timers = list(timers)
-    rounds = [[timer() for timer in timers] for _ in range(1 + repeats)][1:]
+    rounds = [[timer() for timer in timers] for _ in range(warm_up + repeats)][warm_up:]
     return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
@@ -50,3 +53,24 @@ def held_mib(field: str = "VmRSS") -> float:
     """The memory that a field of /proc/self/status tells: held now by default. NaN elsewhere than on Linux."""
     status = Path("/proc/self/status")
     return int(status.read_text().split(f"{field}:")[1].split()[0]) / 1024 if status.exists() else math.nan
+
+
+@contextmanager
+def memory_limited(gib: float) -> Iterator[None]:
+    """Within it what this process would hold above `gib` raises, for `is_out_of_memory`; on Linux alone."""
+    if not Path("/proc/self/status").exists():
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (int(gib * 2**30), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def is_out_of_memory(failure: BaseException) -> bool:
+    """Whether it says that there is no more memory."""
+    return isinstance(failure, MemoryError) or any(words in str(failure) for words in OUT_OF_MEMORY)

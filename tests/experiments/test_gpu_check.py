@@ -19,6 +19,7 @@ from torch import Tensor
 from gpu import common, compilation, exact, peers, speed
 from gpu import run as running
 from gpu.common import Case, Problem, Row, Setup
+from speed.sequences import KINDS
 from titans_ts.model import NeuralMemory
 
 CPU = torch.device("cpu")
@@ -277,6 +278,15 @@ def test_the_long_term_memory_is_timed_at_the_lengths_of_its_histories() -> None
     assert {(p.batch, p.steps) for p in problems} == {(b, n) for b in (7, 21) for n in (1000, 5000, 20_000, 50_000)}
     assert {(p.heads, p.head_dim, p.chunk_size, p.dtype) for p in problems} == {(6, 32, 24, torch.float32)}
     assert {(p.depth, p.decay_to) for p in problems} == {(1, "zero"), (2, "init")}
+
+
+def test_the_throughput_of_every_kind_is_measured_at_every_length(tmp_path: Path) -> None:
+    status, rows = run_main(tmp_path, "--only", "throughput")
+    assert status == 0
+    assert [row["name"].rpartition(",")[0] for row in rows] == [
+        f"{kind}, {64 // steps} x {steps} tokens" for steps in (32, 64) for kind in KINDS
+    ]
+    assert all(float(row["value"]) > 0 and row["unit"] == "M tokens/s" for row in rows)
 
 
 def test_the_exact_vectors_hold_for_the_plain_memory(oracle_folder: Path) -> None:

@@ -31,6 +31,19 @@ def test_timers_take_turns_and_the_first_round_does_not_count() -> None:
 
     assert order == ["a", "b"] * 4
     assert found == [4.0, 5.0]  # of 2, 4, 6 and of 3, 5, 7
+    assert measure.medians([partial(timer, "a")], 1, warm_up=0) == [8.0]
+    assert measure.medians([], 1) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_memory_above_a_limit_is_refused_within_it_alone() -> None:
+    limit = measure.held_mib("VmData") / 1024 + 0.5
+    with measure.memory_limited(limit), pytest.raises(RuntimeError) as caught:
+        torch.empty(2**30 // 4)
+    assert measure.is_out_of_memory(caught.value)
+    assert len(torch.empty(2**30 // 4)) == 2**28
+    assert not measure.is_out_of_memory(RuntimeError("other"))
+    assert measure.is_out_of_memory(MemoryError())
 
 
 SCRIPT = """

@@ -214,3 +214,19 @@ def test_a_memory_that_does_not_write_keeps_its_initial_weights() -> None:
     _, state = layer.step(tokens(1, TOKENS))
     for w, initial in zip(state.memory.memory.weights, layer.memory.initial, strict=True):
         close(w[0], initial)
+
+
+# Automatic mixed precision
+
+
+@pytest.mark.parametrize("variant", KINDS)
+def test_norms_keep_their_precision_in_bfloat16(variant: str) -> None:
+    layer, x = make(variant).float(), tokens(2, TOKENS).float()
+    expected, always = layer(x), torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # PyTorch warns of mixed dtypes once a process
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            found = layer(x)
+    finally:
+        torch.set_warn_always(always)
+    torch.testing.assert_close(found.float(), expected, rtol=0.1, atol=0.1)  # bfloat16 has 8 bits

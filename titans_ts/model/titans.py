@@ -153,7 +153,8 @@ class MemoryAsContext(nn.Module):
             assert state.segment is not None  # written below
             rows, hidden, retrieved, weights = *state.window, state.segment.retrieved, state.segment.weights
         q = unit(silu(self.project_query(x)).unflatten(-1, (self.n_heads, -1)))
-        h = self.retrieved_norm(_retrieve(weights, q.transpose(1, 2)).transpose(1, 2)).flatten(2).to(x.dtype)
+        read = _retrieve(weights, q.transpose(1, 2)).transpose(1, 2).to(self.retrieved_norm.weight.dtype)
+        h = self.retrieved_norm(read).flatten(2).to(x.dtype)
         rows, hidden = torch.cat([rows, x], dim=1), torch.cat([hidden, new], dim=1)
         retrieved = torch.cat([retrieved, h], dim=1)
 
@@ -187,7 +188,8 @@ class GatedOutput(nn.Module):
 
     def forward(self, y: Tensor, m: Tensor) -> Tensor:
         """Of attention's y and the memory's m, (batch, tokens, d_model) each."""
-        out: Tensor = self.project(self.norm(y) * silu(self.memory_norm(m)))
+        dtype = self.norm.weight.dtype  # not that of automatic mixed precision
+        out: Tensor = self.project(self.norm(y.to(dtype)) * silu(self.memory_norm(m.to(dtype))))
         return out
 
 
