@@ -1,7 +1,7 @@
 """What a memory remembers of token sequences: `python experiments/benchmark/recall.py recall`, or `permutations`.
 
 `recall`: pairs of a key and a value, once each among fillers, asked for at the end. A model is trained once, on up to
-512 tokens and 4 to 32 pairs, and asked for 16 pairs of 512 to 16,384 tokens, and for 4 to 64 pairs of 512.
+1,024 tokens and 4 to 32 pairs, and asked for 16 pairs of 512 to 16,384 tokens, and for 4 to 64 pairs of 512.
 
 `permutations`: a token is a transposition of neighbours, and the product so far is asked for at every place. A model is
 trained on 32 tokens and asked at the last 16 places of 32 to 512. Its memory has chunks of one token, because tokens of
@@ -46,7 +46,7 @@ COLUMNS = {
 LENGTHS = {"recall": (512, 2048, 4096, 8192, 16384), "permutations": (32, 64, 128, 256, 512)}
 LOADS = {"recall": (4, 8, 16, 32, 64), "permutations": (3, 4, 5)}
 PAIRS = 16  # asked for at all lengths
-QUESTIONS = 1024  # of a cell, so that its standard error is at most .016
+QUESTIONS = 640  # of a cell, so that its standard error is below .02
 STEPS = {3: 400, 4: 600, 5: 1000}  # of training, by n of the group S_n
 LAST = 16  # places of a product that are asked for
 TEST_SEED = 10_000  # of what is asked, the same of all rows
@@ -121,7 +121,7 @@ def recall(lengths: Sequence[int], loads: Sequence[int]) -> list[Problem]:
         Problem(
             *(task.n_tokens, task.n_answers),
             chunk_size=16,
-            training=Training(steps=600, lengths=(64, 128, 256, 512), tokens=8192),
+            training=Training(steps=450, lengths=(64, 128, 256, 512, 1024), tokens=8192),
             practice=practice,
             cells=tuple(
                 Cell(load, length, partial(_pairs, task, load), math.ceil(QUESTIONS / load)) for load, length in cells

@@ -49,7 +49,7 @@ def gated(layer: MemoryAsContext | MemoryAsGate, y: Tensor, m: Tensor) -> Tensor
         return u / (u.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight
 
     gate = layer.gate
-    product = normalised(y, gate.norm.weight) * silu(normalised(m, gate.memory_norm.weight))
+    product = normalised(y, gate.norm.weight).sigmoid() * normalised(m, gate.memory_norm.weight).sigmoid()
     return product @ gate.project.weight.T
 
 
@@ -66,7 +66,8 @@ def test_memory_as_gate_is_attention_times_what_the_memory_returns() -> None:
 
 def test_memory_as_layer_is_attention_to_what_the_memory_returns() -> None:
     layer, x = make("mal"), tokens(2, TOKENS)
-    m = layer.memory(behind_persistent(layer, x))
+    both = behind_persistent(layer, x)
+    m = both + layer.memory(both)
     y, _ = layer.attend(m[:, PERSISTENT:], m[:, :PERSISTENT])
     close(layer(x), y @ layer.project_out.weight.T)
 
@@ -101,7 +102,11 @@ def context_by_hand(layer: MemoryAsContext, x: Tensor) -> Tensor:
                 seen += [(heads(rows[j]), i - j) for rows in (h, part) for j in range(i + 1)]
                 scores = [(turned(q, by or 0) * k).sum(-1) / 2 for (_, k, _), by in seen]
                 share = torch.softmax(torch.stack(scores), 0).unsqueeze(-1)
-                y = layer.project_attended.weight @ (share * torch.stack([v for (_, _, v), _ in seen])).sum(0).flatten()
+                y = (
+                    row
+                    + layer.project_attended.weight
+                    @ (share * torch.stack([v for (_, _, v), _ in seen])).sum(0).flatten()
+                )
                 m, state = layer.memory.step(y.view(1, 1, -1), state)
                 outputs.append(gated(layer, y.view(1, 1, -1), m))
             assert state is not None

@@ -1,8 +1,9 @@
 """The Titans family: the memory beside causal attention, as the layer that mixes tokens.
 
 p are persistent tokens, M the memory, M* the memory read without writing, and || puts tokens behind each other. The
-product of attention's and memory's outputs is that of both normalised, the memory's through SiLU, as section 4.2 says
-that it is done in practice, and an output projection follows it.
+product of attention's and memory's outputs is that of both normalised, each through a sigmoid, as section 4.2 says that
+it is done in practice, and an output projection follows it. Where one of the two reads the other's output, it reads it
+beside the other's input: of the equations alone, recall of pairs was not learned, or late.
 
 Source: Titans: Learning to Memorize at Test Time (Behrouz et al., 2024), section 4, equations 21 to 31, figure 3.
 """
@@ -78,7 +79,7 @@ class MemoryAsGate(nn.Module):
 
 
 class MemoryAsLayer(nn.Module):
-    """The memory, then sliding-window attention: y = M(p || x), o = attention(y); equations 29 to 31."""
+    """The memory, then sliding-window attention: y = p || x + M(p || x), o = attention(y); equations 29 to 31."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -95,19 +96,20 @@ class MemoryAsLayer(nn.Module):
     ) -> tuple[Tensor, TitansState]:
         """Read on from `state`; any split of a sequence into steps gives what one pass gives."""
         m, memory = _read(self.memory, self.persistent, x, state, masked)
+        persistent, n_before = self.persistent.unsqueeze(0), m.shape[1] - x.shape[1]
         if state is None:
-            prefix, m, before = m[:, : m.shape[1] - x.shape[1]], m[:, m.shape[1] - x.shape[1] :], None
+            prefix, before = persistent + m[:, :n_before], None
         else:  # what a fresh memory returns for the persistent tokens is the same in every call
-            prefix, before = self.memory(self.persistent.unsqueeze(0)), state.window
-        y, window = self.attend(m, prefix, before, masked)
+            prefix, before = persistent + self.memory(persistent), state.window
+        y, window = self.attend(x + m[:, n_before:], prefix, before, masked)
         return self.project_out(y), TitansState(memory=memory, window=window)
 
 
 class MemoryAsContext(nn.Module):
     """Attention within segments, to persistent tokens and to what the memory of all before returns; equations 21 to 25.
 
-    Of a segment S with queries q, h = M*(q) of the memory when the segment began, y = attention(p || h || S), y is
-    written to the memory, and o = y * M*(y).
+    Of a segment S with queries q, h = M*(q) of the memory when the segment began, y = S + attention(p || h || S), y
+    is written to the memory, and o = y * M*(y).
 
     Notes
     -----
@@ -158,7 +160,7 @@ class MemoryAsContext(nn.Module):
         rows, hidden = torch.cat([rows, x], dim=1), torch.cat([hidden, new], dim=1)
         retrieved = torch.cat([retrieved, h], dim=1)
 
-        y = self.project_attended(self._attend(rows, retrieved, hidden)[:, rows.shape[1] - x.shape[1] :])
+        y = x + self.project_attended(self._attend(rows, retrieved, hidden)[:, rows.shape[1] - x.shape[1] :])
         m, memory = self.memory.step(y, None if state is None else state.memory, masked)
         segment = SegmentState(retrieved=retrieved, weights=weights)
         return self.gate(y, m), TitansState(memory=memory, window=WindowState(rows, hidden), segment=segment)
@@ -189,7 +191,7 @@ class GatedOutput(nn.Module):
     def forward(self, y: Tensor, m: Tensor) -> Tensor:
         """Of attention's y and the memory's m, (batch, tokens, d_model) each."""
         dtype = self.norm.weight.dtype  # not that of automatic mixed precision
-        out: Tensor = self.project(self.norm(y.to(dtype)) * silu(self.memory_norm(m.to(dtype))))
+        out: Tensor = self.project(self.norm(y.to(dtype)).sigmoid() * self.memory_norm(m.to(dtype)).sigmoid())
         return out
 
 
