@@ -67,9 +67,9 @@ def test_memory_as_gate_is_attention_times_what_the_memory_returns() -> None:
 def test_memory_as_layer_is_attention_to_what_the_memory_returns() -> None:
     layer, x = make("mal"), tokens(2, TOKENS)
     both = behind_persistent(layer, x)
-    m = both + layer.memory(both)
-    y, _ = layer.attend(m[:, PERSISTENT:], m[:, :PERSISTENT])
-    close(layer(x), y @ layer.project_out.weight.T)
+    m = layer.memory(both)
+    y, _ = layer.attend((both + m)[:, PERSISTENT:], (both + m)[:, :PERSISTENT])
+    close(layer(x), m[:, PERSISTENT:] + y @ layer.project_out.weight.T)
 
 
 def context_by_hand(layer: MemoryAsContext, x: Tensor) -> Tensor:

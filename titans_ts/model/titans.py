@@ -2,8 +2,9 @@
 
 p are persistent tokens, M the memory, M* the memory read without writing, and || puts tokens behind each other. The
 product of attention's and memory's outputs is that of both normalised, each through a sigmoid, as section 4.2 says that
-it is done in practice, and an output projection follows it. Where one of the two reads the other's output, it reads it
-beside the other's input: of the equations alone, recall of pairs was not learned, or late.
+it is done in practice, and an output projection follows it. Where one of the two reads the other's output, a residual
+connection goes around the other, as section 4.4 says of all blocks: without it pairs were learned late or not at all
+(experiments/NOTES.md).
 
 Source: Titans: Learning to Memorize at Test Time (Behrouz et al., 2024), section 4, equations 21 to 31, figure 3.
 """
@@ -79,7 +80,10 @@ class MemoryAsGate(nn.Module):
 
 
 class MemoryAsLayer(nn.Module):
-    """The memory, then sliding-window attention: y = p || x + M(p || x), o = attention(y); equations 29 to 31."""
+    """The memory, then sliding-window attention to what it returns: equations 29 to 31.
+
+    y = p || x + M(p || x), and o = M(x) + attention(y), to which the block adds x.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -101,8 +105,9 @@ class MemoryAsLayer(nn.Module):
             prefix, before = persistent + m[:, :n_before], None
         else:  # what a fresh memory returns for the persistent tokens is the same in every call
             prefix, before = persistent + self.memory(persistent), state.window
-        y, window = self.attend(x + m[:, n_before:], prefix, before, masked)
-        return self.project_out(y), TitansState(memory=memory, window=window)
+        m = m[:, n_before:]
+        y, window = self.attend(x + m, prefix, before, masked)
+        return m + self.project_out(y), TitansState(memory=memory, window=window)
 
 
 class MemoryAsContext(nn.Module):
