@@ -47,7 +47,7 @@ LENGTHS = {"recall": (512, 2048, 4096, 8192, 16384), "permutations": (32, 64, 12
 LOADS = {"recall": (4, 8, 16, 32, 64), "permutations": (3, 4, 5)}
 PAIRS = 16  # asked for at all lengths
 QUESTIONS = 640  # of a cell, so that its standard error is below .02
-STEPS = {3: 400, 4: 600, 5: 1000}  # of training, by n of the group S_n
+STEPS = {3: 800, 4: 800, 5: 1000}  # of training, by n of the group S_n
 LAST = 16  # places of a product that are asked for
 TEST_SEED = 10_000  # of what is asked, the same of all rows
 
