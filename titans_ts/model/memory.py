@@ -22,10 +22,10 @@ from titans_ts.kernels import ConvolutionKernel, MemoryState, convolution_kernel
 from titans_ts.kernels.held import to_tokens
 
 from .config import ModelConfig
-from .step_sizes import FULL, REFLECTION, shares
+from .step_sizes import FULL, shares
 
 INITIAL_ALPHA = 1e-2, 1e-4  # of the first head and the last, whose memories last from a hundred to ten thousand tokens
-INITIAL_SHARE = -2.0  # logit of what a token asks for
+INITIAL_SHARE = -2.0  # logit of what a token of a deep memory asks for
 NORM_EPS = 1e-6  # of a squared norm; keys can be exactly zero, where a smaller one would let gradients explode
 
 IMAGE_DEVICE = "cpu"  # where a convolution over tokens is quick as one over images
@@ -43,9 +43,9 @@ class LayerState:
     gates : Tensor (batch, 1, 3, heads) or None
         The current chunk's gates, where gates are per chunk.
     keys : Tensor (batch, tokens, heads, head_dim)
-        Those of the current chunk.
+        Those of the current chunk, in a deep memory.
     asked : Tensor (batch, tokens, heads)
-        What its tokens have asked for, of the largest step size.
+        What its tokens have asked for there, of the largest step size.
     """
 
     memory: MemoryState
@@ -66,11 +66,13 @@ class NeuralMemory(nn.Module):
 
     Notes
     -----
-    theta is at most (1 - eta) / 2, or twice that in a linear memory of chunks of one token, and tokens of a chunk with
-    similar keys have that together (`step_sizes`): their surprises add up, and beyond it the weights grow without end.
-    A memory of L layers that holds values of norm r has weights of about r^(1/L), and the curvature of its loss goes
-    with their power 2 (L - 1): where r > 1, theta is divided by r^(2 - 2/L), without which a deep memory overflows at
-    r = 6.
+    The surprises of a chunk add up, and beyond a bound of their step sizes the weights grow without end. In a linear
+    memory theta is at most (1 - eta) / chunk_size: what is read is normalised, so that a write of an eighth is enough,
+    and what larger ones have written is lost sooner. In a deep one, whose first layer leaves of a key a fourth of its
+    square, that would be next to nothing: there theta is at most (1 - eta) / 2, which tokens of a chunk with similar
+    keys have together (`step_sizes`). A memory of L layers that holds values of norm r has weights of about r^(1/L),
+    and the curvature of its loss goes with their power 2 (L - 1): where r > 1, theta is divided by r^(2 - 2/L), without
+    which a deep memory overflows at r = 6.
     """
 
     def __init__(self, config: ModelConfig, backend: str = "auto") -> None:
@@ -80,7 +82,6 @@ class NeuralMemory(nn.Module):
         self.momentum, self.forgetting = config.memory_momentum, config.memory_forgetting
         self.writes = config.memory_writes
         self.gates_per_chunk = config.memory_gates == "chunk"
-        self.full = REFLECTION if depth == 1 and config.chunk_size == 1 else FULL
         self.curvature = 2 - 2 / depth
         # A deep memory that forgets towards zero comes to a saddle with no gradient left to leave it.
         self.decay_to = "zero" if depth == 1 else "init"
@@ -102,7 +103,7 @@ class NeuralMemory(nn.Module):
             first, last = (math.log10(alpha) for alpha in INITIAL_ALPHA)
             alpha.copy_(torch.logspace(first, last, self.n_heads).logit())
             eta.zero_()
-            theta.fill_(INITIAL_SHARE)
+            theta.fill_(INITIAL_SHARE if depth > 1 else 0.0)
             self.project_gates.weight.mul_(0.1)  # near their bias at first, so that alpha starts low for every token
 
     def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
@@ -205,14 +206,14 @@ class NeuralMemory(nn.Module):
             alpha, eta, asked = (gate.masked_fill(masked.unsqueeze(-1), 0) for gate in (alpha, eta, asked))
         if not self.writes:
             return (alpha, eta, torch.zeros_like(asked)), (k[:, :0], asked[:, :0])
+        if self.curvature == 0:
+            return (alpha, eta, (1 - eta_of_tokens) / self.chunk_size * asked), (k[:, :0], asked[:, :0])
         if state is not None and offset > 0:
             k, asked = torch.cat([state.keys, k], dim=1), torch.cat([state.asked, asked], dim=1)
-        theta = self.full * (1 - eta_of_tokens) * shares(asked, k, self.chunk_size)[:, offset:]
-        if self.curvature > 0:
-            square = v.to(raw.dtype).square().sum(-1).clamp(min=1)
-            theta = theta * square ** (-self.curvature / 2)
+        square = v.to(raw.dtype).square().sum(-1).clamp(min=1)
+        largest = FULL * (1 - eta_of_tokens) * square ** (-self.curvature / 2)
         ended = k.shape[1] - k.shape[1] % self.chunk_size
-        return (alpha, eta, theta), (k[:, ended:], asked[:, ended:])
+        return (alpha, eta, largest * shares(asked, k, self.chunk_size)[:, offset:]), (k[:, ended:], asked[:, ended:])
 
 
 class CausalConv(nn.Module):

@@ -1,4 +1,4 @@
-"""How large the memory's steps may be: tokens of a chunk that have similar keys share one.
+"""How large a deep memory's steps may be: tokens of a chunk that have similar keys share one.
 
 The gradients of a chunk are taken at the same weights and add up, so n equal keys at the step size of one overshoot n
 times; but a bound of 1/n for every token lets a key that comes once be written by an n-th alone. With g_t in [0, 1]
@@ -7,12 +7,8 @@ what token t asks for, and unit keys,
     theta_t = FULL (1 - eta_t) g_t prod_{s < t} (1 - g_s (k_s . k_t)^2)        s in the chunk of t
 
 Of equal keys each takes g of what those before it have left, and all together take at most FULL (1 - eta); orthogonal
-keys take nothing from each other. At FULL = 1/2 and g = 1 a linear memory's error |M(k) - v|^2 is zero after one write,
-as by the delta rule. Beyond it memories overflow, but for a linear one of chunks of one token, in which nothing adds
-up: up to twice that it is stable, and needs it to follow permutations.
-
-Source: the limit of 1/2 was found by trial, as the tests tell; what eigenvalues down to -1 are for is Grazzi et al.,
-Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues (2025).
+keys take nothing from each other. FULL = 1/2 is the delta rule's step in a linear memory, whose error is zero after one
+such write; in a deep one it is about a fourth of that. The limit was found by trial, as the tests tell.
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 FULL = 0.5
-REFLECTION = 1.0  # where each token is a chunk: what a linear memory holds at its key may change its sign
 MOST_TAKEN = 1 - 1e-4  # by one token, of what another may take: rounding could make it more than all
 
 
