@@ -215,27 +215,15 @@ def _choose(
 
 
 def _by_tokens(
-    scan: Callable[..., Any],
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    alpha: Tensor,
-    eta: Tensor,
-    theta: Tensor,
-    weights: tuple[Tensor, ...],
-    chunk_size: int,
-    state: MemoryState | None,
-    decay_to: str,
-    return_state: bool,
-    gates: str,
+    scan: Callable[..., Any], q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, eta: Tensor, *others: Any
 ) -> tuple[Tensor, MemoryState | None]:
     """A `scan` that knows gates of tokens alone."""
+    *rest, gates = others
     if gates == "chunk":
+        _, _, chunk_size, state, *_ = rest
         offset = 0 if state is None else state.offset
         alpha, eta = (to_tokens(gate, q.shape[1], chunk_size, offset) for gate in (alpha, eta))
-    result: tuple[Tensor, MemoryState | None] = scan(
-        q, k, v, alpha, eta, theta, weights, chunk_size, state, decay_to, return_state
-    )
+    result: tuple[Tensor, MemoryState | None] = scan(q, k, v, alpha, eta, *rest)
     return result
 
 

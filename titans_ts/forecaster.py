@@ -98,7 +98,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         Whether queries, keys and values pass a convolution over four tokens, past surprise is carried on, the memory
         forgets, and it writes at all; without any of these for comparison.
     memory_gates : {"token", "chunk"}
-        Whether the gates of forgetting and momentum are each token's own, or those of a chunk's first token.
+        Whether the gates of forgetting, momentum and writing are each token's own, or those of a chunk's first token.
     n_persistent : int
         Learned tokens ahead of those of the window.
     patch_len, stride : int

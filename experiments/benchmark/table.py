@@ -37,7 +37,7 @@ class Variant:
         """The variants of a TOML: ``[name.model]`` and ``[name.train]``."""
         raw = tomllib.loads(path.read_text())
         for name, parts in raw.items():
-            _check_parts(path, name, parts)
+            check_parts(path, name, parts)
         return [cls(name, parts.get("model", {}), parts.get("train", {})) for name, parts in raw.items()]
 
 
@@ -66,10 +66,10 @@ class Table:
         """The TOML at `path`; unknown keys are errors."""
         raw = tomllib.loads(path.read_text())
         check_keys(path, "", raw, {field.name for field in fields(cls)})
-        _check_parts(path, "", {part: raw[part] for part in PARTS if part in raw})
+        check_parts(path, "", {part: raw[part] for part in PARTS if part in raw})
         for refinement in ("lookback", "horizon"):
             for steps, refined in raw.get(refinement, {}).items():
-                _check_parts(path, f"{refinement}.{steps}", refined)
+                check_parts(path, f"{refinement}.{steps}", refined)
         for name in ("dataset", "horizons", "seeds"):
             if name not in raw:
                 raise ValueError(f"{path}: `{name}` is missing.")
@@ -103,7 +103,7 @@ def check_keys(path: Path, section: str, given: dict[str, Any], allowed: set[str
             raise ValueError(f"{path}{f' [{section}]' if section else ''}: unknown key {key!r}{hint}")
 
 
-def _check_parts(path: Path, section: str, parts: Settings) -> None:
+def check_parts(path: Path, section: str, parts: Settings) -> None:
     """Raise ValueError where a part is neither the network's nor its training's, or has what these have not."""
     check_keys(path, section, parts, set(PARTS))
     for part, given in parts.items():

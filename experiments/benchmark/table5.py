@@ -27,7 +27,7 @@ import record
 from benchmark import rows
 from benchmark.data import Benchmark
 from benchmark.long_term import ClosedForms
-from benchmark.table import PARTS, Settings, check_keys
+from benchmark.table import PARTS, Settings, check_keys, check_parts
 from benchmark.tables import cell, short
 from record import RESULTS
 from titans_ts.datasets import load_dataset
@@ -90,9 +90,7 @@ class Plan:
             raise ValueError(f"{path}: `{missing[0]}` is missing.")
         for kind in ("networks", "rows"):
             for name, parts in raw[kind].items():
-                check_keys(path, f"{kind}.{name}", parts, set(PARTS))
-                for part, given in parts.items():
-                    check_keys(path, f"{kind}.{name}.{part}", given, PARTS[part])
+                check_parts(path, f"{kind}.{name}", parts)
         check_keys(path, "recall", raw["recall"], {"pairs", "lengths", "rows"})
         check_keys(path, "recall.rows", raw["recall"]["rows"], set(raw["rows"]))
         return cls(**raw | {name: tuple(raw[name]) for name in ("datasets", "seeds")})

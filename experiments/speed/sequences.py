@@ -7,9 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from titans_ts.model.attention import rotate
 from titans_ts.model.config import ModelConfig
 from titans_ts.model.mixers import Attention
 from titans_ts.model.simba import SimbaBlock
@@ -29,16 +27,13 @@ KINDS: dict[str, dict[str, Any]] = {
 class CausalAttention(Attention):
     """Attention of each token to itself and all before it."""
 
+    IS_CAUSAL = True
+
     def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
         """(batch, tokens, d_model) -> the same; no token can be masked."""
         if masked is not None:
             raise ValueError("`masked` must be None for causal attention.")
-        qkv = self.project_qkv(x).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
-        q, k, v = qkv.unbind(0)  # each (batch, heads, tokens, head_dim)
-        place = torch.arange(x.shape[1], device=x.device)
-        y = scaled_dot_product_attention(rotate(q, place), rotate(k, place), v, is_causal=True)
-        out: Tensor = self.project_out(y.transpose(1, 2).flatten(2))
-        return out
+        return super().forward(x)
 
 
 def block_of(kind: str, **size: Any) -> SimbaBlock:

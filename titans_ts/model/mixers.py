@@ -25,6 +25,8 @@ from .memory import CausalConv
 class Attention(nn.Module):
     """Self-attention of all tokens with all: a window ends at the forecast origin, so none of them is the future."""
 
+    IS_CAUSAL = False
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.n_heads = config.n_heads
@@ -39,7 +41,9 @@ class Attention(nn.Module):
             # A token may always attend to itself: a row with no key at all would be NaN.
             mask = (~masked[:, None, None, :]) | torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
         place = torch.arange(x.shape[1], device=x.device)
-        y = scaled_dot_product_attention(rotate(q, place), rotate(k, place), v, attn_mask=mask)
+        y = scaled_dot_product_attention(
+            rotate(q, place), rotate(k, place), v, attn_mask=mask, is_causal=self.IS_CAUSAL
+        )
         out: Tensor = self.project_out(y.transpose(1, 2).flatten(2))
         return out
 

@@ -57,13 +57,13 @@ class SegmentState:
     weights: tuple[Tensor, ...]
 
 
-class MemoryAsGate(nn.Module):
-    """Sliding-window attention, gated by the memory: y = attention(p || x), o = y * M(p || x); equations 26 to 28."""
+class MemoryAndAttention(nn.Module):
+    """A layer of both, with persistent tokens; how they are put together is its `step`."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.persistent = persistent_tokens(config)
-        self.memory, self.attend, self.gate = NeuralMemory(config), SlidingWindow(config), GatedOutput(config)
+        self.memory, self.attend = NeuralMemory(config), SlidingWindow(config)
 
     def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
         """(batch, tokens, d_model) -> the same, of a fresh memory that `masked` (batch, tokens) tokens leave alone."""
@@ -72,33 +72,53 @@ class MemoryAsGate(nn.Module):
     def step(
         self, x: Tensor, state: TitansState | None = None, masked: Tensor | None = None
     ) -> tuple[Tensor, TitansState]:
-        """Read on from `state`; any split of a sequence into steps gives what one pass gives."""
+        """Read on from `state`; any split of a sequence into steps gives what one pass gives.
+
+        Parameters
+        ----------
+        x : Tensor (batch, tokens, d_model)
+        state : TitansState, optional
+            A fresh memory, and no tokens before, if None.
+        masked : Tensor of bool (batch, tokens), optional
+            Tokens that leave the memory as it is, and that none but themselves attend to.
+
+        Returns
+        -------
+        out : Tensor (batch, tokens, d_model)
+        state : TitansState
+        """
+        raise NotImplementedError
+
+
+class MemoryAsGate(MemoryAndAttention):
+    """Sliding-window attention, gated by the memory: y = attention(p || x), o = y * M(p || x); equations 26 to 28."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.gate = GatedOutput(config)
+
+    def step(
+        self, x: Tensor, state: TitansState | None = None, masked: Tensor | None = None
+    ) -> tuple[Tensor, TitansState]:
         m, memory = _read(self.memory, self.persistent, x, state, masked)
         prefix, before = self.persistent.unsqueeze(0), None if state is None else state.window
         y, window = self.attend(x, prefix, before, masked)
         return self.gate(y, m[:, m.shape[1] - x.shape[1] :]), TitansState(memory=memory, window=window)
 
 
-class MemoryAsLayer(nn.Module):
+class MemoryAsLayer(MemoryAndAttention):
     """The memory, then sliding-window attention to what it returns: equations 29 to 31.
 
     y = p || x + M(p || x), and o = M(x) + attention(y), to which the block adds x.
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.persistent = persistent_tokens(config)
-        self.memory, self.attend = NeuralMemory(config), SlidingWindow(config)
+        super().__init__(config)
         self.project_out = nn.Linear(config.d_model, config.d_model, bias=False)
-
-    def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
-        """(batch, tokens, d_model) -> the same, of a fresh memory that `masked` (batch, tokens) tokens leave alone."""
-        return self.step(x, None, masked)[0]
 
     def step(
         self, x: Tensor, state: TitansState | None = None, masked: Tensor | None = None
     ) -> tuple[Tensor, TitansState]:
-        """Read on from `state`; any split of a sequence into steps gives what one pass gives."""
         m, memory = _read(self.memory, self.persistent, x, state, masked)
         persistent, n_before = self.persistent.unsqueeze(0), m.shape[1] - x.shape[1]
         if state is None:
@@ -110,7 +130,7 @@ class MemoryAsLayer(nn.Module):
         return m + self.project_out(y), TitansState(memory=memory, window=window)
 
 
-class MemoryAsContext(nn.Module):
+class MemoryAsContext(MemoryAndAttention):
     """Attention within segments, to persistent tokens and to what the memory of all before returns; equations 21 to 25.
 
     Of a segment S with queries q, h = M*(q) of the memory when the segment began, y = S + attention(p || h || S), y
@@ -123,22 +143,16 @@ class MemoryAsContext(nn.Module):
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.segment, self.n_heads = config.attention_window, config.n_heads
-        self.persistent = persistent_tokens(config)
-        self.memory, self.attend, self.gate = NeuralMemory(config), SlidingWindow(config), GatedOutput(config)
+        self.gate = GatedOutput(config)
         self.project_query = nn.Linear(config.d_model, config.d_model, bias=False)
         self.retrieved_norm = nn.RMSNorm(config.d_model // config.n_heads, eps=1e-5)
         self.project_attended = nn.Linear(config.d_model, config.d_model, bias=False)
 
-    def forward(self, x: Tensor, masked: Tensor | None = None) -> Tensor:
-        """(batch, tokens, d_model) -> the same, of a fresh memory that `masked` (batch, tokens) tokens leave alone."""
-        return self.step(x, None, masked)[0]
-
     def step(
         self, x: Tensor, state: TitansState | None = None, masked: Tensor | None = None
     ) -> tuple[Tensor, TitansState]:
-        """Read on from `state`; any split of a sequence into steps gives what one pass gives."""
         held = 0 if state is None else state.window.rows.shape[1] % self.segment
         sizes = [min(self.segment - held, x.shape[1])]
         sizes += [min(self.segment, x.shape[1] - n) for n in range(sizes[0], x.shape[1], self.segment)]
