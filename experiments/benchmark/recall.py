@@ -7,9 +7,9 @@
 trained on 32 tokens and asked at the last 16 places of 32 to 512. Its memory has chunks of one token, because tokens of
 a chunk do not read what others of it have written, which a product needs.
 
-All rows are trained alike, by a number of steps that the task fixes. They are appended to recall.csv and
-permutations.csv as soon as they are measured, and not measured again; `--print` makes the table, and `--draw` the
-picture, of what the CSV holds.
+All rows are trained alike, by a number of steps that the task fixes; in recall, those of `LEARN_LATE` by twice as many.
+They are appended to recall.csv and permutations.csv as soon as they are measured, and not measured again; `--print`
+makes the table, and `--draw` the picture, of what the CSV holds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
 from benchmark.recall_model import SequenceModel
-from benchmark.recall_rows import ROWS, config
+from benchmark.recall_rows import LEARN_LATE, ROWS, config
 from benchmark.recall_tables import table
 from benchmark.recall_tasks import Permutations, Questions, Recall
 from benchmark.recall_training import Draw, Training, accuracy, train
@@ -47,6 +47,7 @@ LENGTHS = {"recall": (512, 2048, 4096, 8192, 16384), "permutations": (32, 64, 12
 LOADS = {"recall": (4, 8, 16, 32, 64), "permutations": (3, 4, 5)}
 PAIRS = 16  # asked for at all lengths
 QUESTIONS = 640  # of a cell, so that its standard error is below .02
+RECALL_STEPS, LATE_STEPS = 450, 900  # of training
 STEPS = {3: 800, 4: 800, 5: 1000}  # of training, by n of the group S_n
 LAST = 16  # places of a product that are asked for
 TEST_SEED = 10_000  # of what is asked, the same of all rows
@@ -93,10 +94,11 @@ def main(argv: list[str] | None = None) -> None:
     if not (args.print or args.draw):
         torch.set_num_threads(args.threads)
         problems = PROBLEMS[args.task](args.lengths or LENGTHS[args.task], args.loads or LOADS[args.task])
-        if args.steps is not None:
-            problems = [replace(one, training=replace(one.training, steps=args.steps)) for one in problems]
         for seed, row, problem in product(args.seeds, args.rows, problems):
-            for found in measure(row, seed, problem, _held(out, args.task, row, seed), args.device):
+            late = args.task == "recall" and row in LEARN_LATE
+            steps = args.steps or (LATE_STEPS if late else problem.training.steps)
+            trained = replace(problem, training=replace(problem.training, steps=steps))
+            for found in measure(row, seed, trained, _held(out, args.task, row, seed), args.device):
                 load = {COLUMNS[args.task][2]: found.pop("load")}
                 stamp = record.stamp(["titans-ts", "torch"], args.device)
                 record.append(out, COLUMNS[args.task], found | load | stamp)
@@ -121,7 +123,7 @@ def recall(lengths: Sequence[int], loads: Sequence[int]) -> list[Problem]:
         Problem(
             *(task.n_tokens, task.n_answers),
             chunk_size=16,
-            training=Training(steps=450, lengths=(64, 128, 256, 512, 1024), tokens=8192),
+            training=Training(steps=RECALL_STEPS, lengths=(64, 128, 256, 512, 1024), tokens=8192),
             practice=practice,
             cells=tuple(
                 Cell(load, length, partial(_pairs, task, load), math.ceil(QUESTIONS / load)) for load, length in cells

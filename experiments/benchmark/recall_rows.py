@@ -21,6 +21,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "mamba": {"mixer": "mamba"},
     "window attention": {"mixer": "window_attention"},
 }
+# Of these, accuracy in recall was still rising after as many steps as the others need.
+LEARN_LATE = ("mac", "mag", "mal", "mamba")
 
 
 def config(row: str, **changes: Any) -> ModelConfig:
