@@ -291,10 +291,10 @@ def test_series_that_cannot_be_told_apart_are_refused(fitted):
         (lambda wide: wide[::2], r"gap of 1 row .*\(freq 'h'\)"),
         (
             lambda wide: wide.tz_localize("UTC"),
-            r"must have dtype datetime64\[us\] as before, got datetime64\[us, UTC\]",
+            r"must have dtype datetime64\[.s\] as before, got datetime64\[.s, UTC\]",
         ),
-        (lambda wide: wide.to_period("h"), r"must have dtype datetime64\[us\] as before, got period\[h\]"),
-        (lambda wide: wide.reset_index(drop=True), r"must have dtype datetime64\[us\] as before, got int64"),
+        (lambda wide: wide.to_period("h"), r"must have dtype datetime64\[.s\] as before, got period\[h\]"),
+        (lambda wide: wide.reset_index(drop=True), r"must have dtype datetime64\[.s\] as before, got int64"),
     ],
     ids=["half an hour off", "half-hourly", "every other hour", "zoned", "periods", "counted"],
 )

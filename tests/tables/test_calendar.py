@@ -121,11 +121,12 @@ SUPPORTED += [
     for month in range(1, 13)
     for n in (1, 3)
 ]
-SUPPORTED += [
-    kind(startingMonth=month)
-    for kind in (pd.offsets.HalfYearBegin, pd.offsets.HalfYearEnd, pd.offsets.BHalfYearBegin, pd.offsets.BHalfYearEnd)
-    for month in range(1, 13)
+HALF_YEARS = [
+    getattr(pd.offsets, name)
+    for name in ("HalfYearBegin", "HalfYearEnd", "BHalfYearBegin", "BHalfYearEnd")
+    if hasattr(pd.offsets, name)  # from pandas 3 on
 ]
+SUPPORTED += [kind(startingMonth=month) for kind in HALF_YEARS for month in range(1, 13)]
 SUPPORTED += [
     kind(n, month=month)
     for kind in (pd.offsets.YearBegin, pd.offsets.YearEnd, pd.offsets.BYearBegin, pd.offsets.BYearEnd)

@@ -50,16 +50,16 @@ def test_a_date_of_another_format_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "dtype", "first"),
+    ("text", "kind", "first"),
     [
-        ("2024-01-31T10:00:00Z", "datetime64[us]", pd.Timestamp("2024-01-31 10:00")),
-        ("2021-05", "datetime64[us]", pd.Timestamp("2021-05-01")),
-        ("17", "int64", 17),
+        ("2024-01-31T10:00:00Z", "M", pd.Timestamp("2024-01-31 10:00")),
+        ("2021-05", "M", pd.Timestamp("2021-05-01")),
+        ("17", "i", 17),
     ],
 )
-def test_dates_with_the_year_first_and_integers_need_no_format(text, dtype, first, tmp_path):
+def test_dates_with_the_year_first_and_integers_need_no_format(text, kind, first, tmp_path):
     table = read_file(file(tmp_path, f"ds,y\n{text},1\n"))
-    assert (table["ds"].dtype, table["ds"].iloc[0]) == (dtype, first)
+    assert (table["ds"].dtype.kind, table["ds"].iloc[0]) == (kind, first)
 
 
 def test_integers_may_be_dates_if_told(tmp_path):

@@ -1,6 +1,7 @@
 """Tables of every kind to one panel: the same values whatever the kind of a table and the order of its rows."""
 
 import copy
+import zoneinfo
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.filterwarnings("error")
 PERIODS = {"15min": "15min", "h": "h", "D": "D", "MS": "M", "ME": "M", "QE-DEC": "Q-DEC", "YS-JAN": "Y-DEC"}
 FREQS = [*PERIODS, "s", "36h", "B", "2D", "W-SUN", "W-WED", "QS-FEB", "2MS", "YE-JUN"]
 SOME_FREQS = ["15min", "h", "D", "B", "W-SUN", "MS", "ME", "QS-JAN", "QE-DEC", "YS-JAN", "YE-DEC"]
-ZONES = [None, "UTC", "Asia/Kolkata", "Europe/Berlin", "America/New_York"]
+# As zoneinfo has them: pandas 2 reads their names as zones of pytz, which polars does not take.
+ZONES = [None, *map(zoneinfo.ZoneInfo, ("UTC", "Asia/Kolkata", "Europe/Berlin", "America/New_York"))]
 IDS = st.one_of(
     st.lists(st.text("aBé7 _", min_size=1, max_size=4), min_size=1, max_size=4, unique=True),
     st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=4, unique=True),
@@ -103,7 +105,7 @@ def test_times_in_a_half_hour_zone_have_the_values_of_utc():
     local = table.assign(ds=table["ds"].dt.tz_convert("Asia/Kolkata"))
     assert by_id(read_table(local)) == by_id(read_table(table))
     written = read_table(local).write(np.zeros((2, 1, 1)))
-    assert str(written["ds"].dtype) == "datetime64[us, Asia/Kolkata]"
+    assert written["ds"].dtype == local["ds"].dtype
     assert str(written["ds"][0]) == "2024-01-02 11:30:00+05:30"
 
 

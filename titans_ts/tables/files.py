@@ -117,6 +117,8 @@ def _read_csv(path: Path, sep: str, decimal: str, thousands: str | None, id_col:
     if thousands is not None and (len(thousands) != 1 or thousands == decimal):
         raise ValueError(f"`thousands` must be one character other than `decimal`, got {thousands!r}.")
     how: dict[str, Any] = dict(sep=sep, encoding="utf-8-sig", keep_default_na=False)
+    if len(sep) == 1 and int(pd.__version__.split(".")[0]) < 3:  # later ones read to the bit anyway
+        how["float_precision"] = "round_trip"
     try:
         given = pd.read_csv(path, header=None, nrows=1, dtype=str, na_values=[""], **how).iloc[0]
         names = [f"Unnamed: {i}" if name != name else name for i, name in enumerate(given)]

@@ -39,8 +39,6 @@ _OFFSETS: dict[type, tuple[str, int]] = {
     pd.offsets.MonthEnd: ("month end", 1),
     pd.offsets.QuarterBegin: ("month start", 3),
     pd.offsets.QuarterEnd: ("month end", 3),
-    pd.offsets.HalfYearBegin: ("month start", 6),
-    pd.offsets.HalfYearEnd: ("month end", 6),
     pd.offsets.YearBegin: ("month start", 12),
     pd.offsets.YearEnd: ("month end", 12),
     pd.offsets.BusinessMonthBegin: ("business month start", 1),
@@ -49,10 +47,19 @@ _OFFSETS: dict[type, tuple[str, int]] = {
     pd.offsets.CustomBusinessMonthEnd: ("business month end", 1),
     pd.offsets.BQuarterBegin: ("business month start", 3),
     pd.offsets.BQuarterEnd: ("business month end", 3),
-    pd.offsets.BHalfYearBegin: ("business month start", 6),
-    pd.offsets.BHalfYearEnd: ("business month end", 6),
     pd.offsets.BYearBegin: ("business month start", 12),
     pd.offsets.BYearEnd: ("business month end", 12),
+    # pandas 3 has half years.
+    **{
+        getattr(pd.offsets, name): counted
+        for name, counted in {
+            "HalfYearBegin": ("month start", 6),
+            "HalfYearEnd": ("month end", 6),
+            "BHalfYearBegin": ("business month start", 6),
+            "BHalfYearEnd": ("business month end", 6),
+        }.items()
+        if hasattr(pd.offsets, name)
+    },
 }
 _CUSTOM = {
     "C": pd.offsets.CustomBusinessDay,
