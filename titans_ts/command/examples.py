@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -13,8 +13,12 @@ from .options import Out, OutOrPicture, Running
 from .running import note
 from .writing import PICTURES, check_out, write
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 PANEL = "Try"
-DAYS, LAST, HORIZON = 120, "2012-09-23", 48  # of the rentals: what is learned from, to when, and the hours forecast
+WEEK, END = 168, "2012-09-24"  # hours forecast, and the day before which they end
+COVARIATES = ["temp", "hum", "windspeed", "weathersit", "holiday", "workingday"]
 
 
 def add_examples(app: typer.Typer) -> None:
@@ -55,7 +59,9 @@ def datasets(
 
 
 def demo(*, output: OutOrPicture, running: Running) -> None:
-    """Forecast two days of bicycle rentals in Washington, D.C., hour by hour, offline and in seconds.
+    """Forecast a week of bicycle rentals in Washington, D.C., hour by hour, offline and in seconds.
+
+    The forecast knows the weather of that week as it was, and says how far it is from what came.
 
     \b
     $ titans-ts demo
@@ -66,17 +72,17 @@ def demo(*, output: OutOrPicture, running: Running) -> None:
     from titans_ts.datasets import load_dataset
     from titans_ts.forecaster import TitansForecaster
 
-    rentals = load_dataset("bike_sharing").frame[["ds", "cnt"]]
-    rentals = rentals[rentals["ds"] < LAST].reset_index(drop=True)[-24 * DAYS :]
-    past, came = rentals[:-HORIZON], rentals[-HORIZON:]
-    names: dict[str, Any] = dict(target_col="cnt", missing="interpolate")
-    note(running, f"bicycle rentals of {DAYS} days, {len(past)} hours to learn from, the last {HORIZON} held out")
-    model = TitansForecaster(horizon=HORIZON, lower=0, random_state=0, verbose=int(not running.quiet), **names)
-    found = model.fit(past).predict(level=80)
-    naive = SeasonalNaive(season=168, **names).fit(past).predict(HORIZON)
-    error, other = (
-        abs(each.set_index("ds").iloc[:, 0] - came.set_index("ds")["cnt"]).mean() for each in (found, naive)
+    hours = load_dataset("bike_sharing").frame[["ds", "cnt", *COVARIATES]]
+    hours = hours[hours["ds"] < END].reset_index(drop=True)
+    past, came = hours[:-WEEK], hours[-WEEK:]
+    names: dict[str, Any] = dict(horizon=WEEK, target_col="cnt", missing="interpolate")
+    note(running, f"bicycle rentals: {len(past)} hours to learn from, {WEEK} held out, with weather and working days")
+    model = TitansForecaster(
+        **names, future_cols=COVARIATES, calendar=["weekday"], lower=0, random_state=0, verbose=int(not running.quiet)
     )
+    found = model.fit(past).predict(future=came, level=80)
+    naive = SeasonalNaive(season=WEEK, **names).fit(past[["ds", "cnt"]]).predict()
+    error, other = (_error(each, came) for each in (found, naive))
     note(running, f"mean absolute error {error:.1f} rentals an hour; repeating the week before, {other:.1f}")
     if output.out is None or output.out.suffix.lower() not in PICTURES:
         note(running, "`titans-ts demo --out demo.png` draws this")
@@ -85,9 +91,15 @@ def demo(*, output: OutOrPicture, running: Running) -> None:
     def draw() -> Any:
         from titans_ts.plots import plot_forecast
 
-        return plot_forecast(past, found, actuals=came, last=168, target_col="cnt")
+        return plot_forecast(past, found, actuals=came, last=WEEK, target_col="cnt")
 
     write(found, output.out, draw)
+
+
+def _error(forecast: pd.DataFrame, came: pd.DataFrame) -> float:
+    """The mean absolute error of the first forecast column."""
+    times = came.set_index("ds")["cnt"]
+    return float((forecast.set_index("ds").iloc[:, 0] - times).abs().mean())
 
 
 def _listed() -> Any:

@@ -189,5 +189,5 @@ def _draw(history: Any, found: pd.DataFrame, model: TitansForecaster, output: Ou
     from .pictures import chosen
 
     ids = chosen(output.series, found, model.id_col)
-    names = dict(id_col=model.id_col, time_col=model.time_col, target_col=model.target_col)
+    names: dict[str, Any] = dict(id_col=model.id_col, time_col=model.time_col, target_col=model.target_col)
     return plot_forecast(history, found, ids=ids, **names)

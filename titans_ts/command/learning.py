@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from titans_ts.forecaster import TitansForecaster
 
 WORDS = {"true": True, "false": False, "none": None}
-# Options have these parameters already, or a command none of them.
+# Parameters that have options of their own.
 TAKEN = ("horizon", "lookback", "freq", "missing", "calendar", "time_limit", "device", "random_state", "verbose")
 COVARIATES = ("static_cols", "past_cols", "future_cols")
 
@@ -29,15 +29,11 @@ def forecaster(columns: Columns, learning: Learning, running: Running) -> Titans
     Raises
     ------
     typer.BadParameter
-        If `--set` names no parameter, or one that has an option.
+        As `setting` raises it.
     """
     from titans_ts.forecaster import TitansForecaster
 
-    names = list(inspect.signature(TitansForecaster).parameters)
-    further = {}
-    for text in learning.set or []:
-        name, value = setting(text, names)
-        further[name] = value
+    further = dict(setting(text) for text in learning.set or [])
     return TitansForecaster(
         horizon=learning.horizon,
         lookback=learning.lookback,
@@ -58,19 +54,33 @@ def forecaster(columns: Columns, learning: Learning, running: Running) -> Titans
     )
 
 
-def setting(text: str, names: list[str]) -> tuple[str, Any]:
-    """The name and the value of `NAME=VALUE`: JSON, Python's True, False or None, or text as it is."""
+def setting(text: str) -> tuple[str, Any]:
+    """The name and the value of `NAME=VALUE`: JSON, Python's True, False or None, or text as it is.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it has another form, or names no parameter or one that has an option.
+    """
     name, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} must be NAME=VALUE.", param_hint="--set")
     if name in TAKEN + COVARIATES or name.endswith("_col"):
         option = PARAMETERS.get(name, "--quiet" if name == "verbose" else "--" + name.replace("_", "-"))
         raise typer.BadParameter(f"{name!r} is set by {option}.", param_hint="--set")
+    check_parameter(name, "--set")
+    return name, parsed(value)
+
+
+def check_parameter(name: str, option: str) -> None:
+    """Refuse a name that is no parameter of the forecaster."""
+    from titans_ts.forecaster import TitansForecaster
+
+    names = list(inspect.signature(TitansForecaster).parameters)
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "`help(titans_ts.TitansForecaster)` lists them."
-        raise typer.BadParameter(f"TitansForecaster has no parameter {name!r}; {hint}", param_hint="--set")
-    return name, parsed(value)
+        raise typer.BadParameter(f"TitansForecaster has no parameter {name!r}; {hint}", param_hint=option)
 
 
 def parsed(text: str) -> Any:
@@ -105,9 +115,7 @@ def without_covariates(table: pd.DataFrame, model: TitansForecaster) -> pd.DataF
 
 def described(model: TitansForecaster) -> str:
     """What was fitted, in a line."""
-    n, rows = model.n_features_in_, int(model.fitted_.panel.data.lengths.max())
-    series = "1 series" if n == 1 else f"{n} series"
-    return f"{series} of up to {rows} rows, every {model.freq_}; lookback {model.lookback_}, horizon {model.horizon_}"
+    return f"{model.n_features_in_} series, every {model.freq_}; lookback {model.lookback_}, horizon {model.horizon_}"
 
 
 def _freq(text: str | None) -> str | int | None:

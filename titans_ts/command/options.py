@@ -23,6 +23,8 @@ PARAMETERS = {
     "n_jobs": "--jobs",
     "n_trials": "--trials",
     "path": "--model",
+    "ids": "--series",
+    "series_id": "--series",
     "df": "FILE",
     "rows": "FILE",
 }

@@ -71,7 +71,9 @@ def message_of(error: Exception) -> str:
 def _worded_warnings(options: set[str]) -> Iterator[None]:
     """Show warnings as lines of text, without the place in the code that they came from."""
 
-    def show(text: Warning | str, *where: Any, **how: Any) -> None:
+    def show(
+        text: Warning | str, category: Any, filename: str, lineno: int, file: Any = None, line: str | None = None
+    ) -> None:
         typer.echo(f"warning: {in_options(str(text), options)}", err=True)
 
     with warnings.catch_warnings():

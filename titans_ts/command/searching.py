@@ -10,7 +10,7 @@ from typer import Option
 
 from .bundle import command
 from .evaluating import PANEL
-from .learning import forecaster, parsed
+from .learning import check_parameter, forecaster, parsed
 from .options import Columns, File, Format, Learning, Out, Running
 from .reading import STANDARD_INPUT, read_table
 from .running import note
@@ -76,6 +76,8 @@ def tune(
     """
     check_out(output.out, pictures=False)
     ranges = dict(distribution(text) for text in space or []) or None
+    for name in ranges or {}:
+        check_parameter(name, "--space")
     if model is not None:
         from titans_ts.saving import check_folder
 
@@ -126,8 +128,9 @@ def distribution(text: str) -> tuple[str, BaseDistribution]:
             return name, CategoricalDistribution([parsed(choice) for choice in rule.split(",")])
         if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, (int, float)) for end in low_high):
             raise ValueError("its ends are no two numbers")
-        kind = IntDistribution if all(isinstance(end, int) for end in low_high) else FloatDistribution
-        return name, kind(*low_high, log=log)
+        low, high = low_high
+        kind = IntDistribution if isinstance(low, int) and isinstance(high, int) else FloatDistribution
+        return name, kind(low=low, high=high, log=log)
     except ValueError as error:
         raise typer.BadParameter(
             f"{text!r} must be NAME=16,32,64, NAME=1:3, NAME=0.0:0.5 or NAME=1e-4:1e-2:log ({error}).",

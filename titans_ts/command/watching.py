@@ -84,5 +84,5 @@ def _draw(rows: pd.DataFrame, found: pd.DataFrame, model: TitansForecaster, outp
     ids = chosen(output.series, found, model.id_col)
     if ids is not None and len(ids) > 1:
         raise ValueError(f"`series` must name one series, for a picture of surprise shows one, got {ids}.")
-    names = dict(id_col=model.id_col, time_col=model.time_col, target_col=model.target_col)
+    names: dict[str, Any] = dict(id_col=model.id_col, time_col=model.time_col, target_col=model.target_col)
     return plot_surprise(rows, found, series_id=None if ids is None else ids[0], **names)
