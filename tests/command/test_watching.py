@@ -49,6 +49,14 @@ def test_one_series_is_drawn(titans: Any, model: Path, shops_file: Path) -> None
         assert words in done.stderr
 
 
+def test_a_series_of_a_wide_table_is_drawn(titans: Any, sales_file: Path, small: str) -> None:
+    out = sales_file.with_name("a.png")
+    pd.read_csv(sales_file).assign(other=2.5).to_csv(sales_file, index=False)
+    done = titans("anomalies --series sales", small, sales_file, "--out", out)
+    assert (done.exit_code, done.output) == (0, "")
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_rate_out_of_range_is_wrong_usage(titans: Any, shops_file: Path) -> None:
     for alpha in ("0", "1", "x"):
         assert titans(f"anomalies --alpha {alpha}", shops_file).exit_code == 2

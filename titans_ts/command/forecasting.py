@@ -88,7 +88,8 @@ def fit(
 ) -> None:
     """Fit a model and save it in a folder, from which the other commands read it.
 
-    A model that is there is replaced in one step. Nothing is written to standard output.
+    A model that is there is replaced in one step. Nothing is written to standard output. Ctrl-C during training keeps
+    the best model until then.
 
     \b
     $ titans-ts fit sales.csv --model sales.model

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TextIO
 
 import typer
 
@@ -72,9 +72,14 @@ def _worded_warnings(options: set[str]) -> Iterator[None]:
     """Show warnings as lines of text, without the place in the code that they came from."""
 
     def show(
-        text: Warning | str, category: Any, filename: str, lineno: int, file: Any = None, line: str | None = None
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
     ) -> None:
-        typer.echo(f"warning: {in_options(str(text), options)}", err=True)
+        typer.echo(f"warning: {in_options(str(message), options)}", err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

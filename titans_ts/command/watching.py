@@ -81,8 +81,9 @@ def _draw(rows: pd.DataFrame, found: pd.DataFrame, model: TitansForecaster, outp
 
     from .pictures import chosen
 
-    ids = chosen(output.series, found, model.id_col)
+    ids = chosen(output.series, found, str(found.columns[0]))
     if ids is not None and len(ids) > 1:
         raise ValueError(f"`series` must name one series, for a picture of surprise shows one, got {ids}.")
     names: dict[str, Any] = dict(id_col=model.id_col, time_col=model.time_col, target_col=model.target_col)
+    found = found.set_axis([model.id_col, model.time_col, *found.columns[2:]], axis=1)  # a wide table has other names
     return plot_surprise(rows, found, series_id=None if ids is None else ids[0], **names)
