@@ -36,7 +36,7 @@ def test_help_teaches_with_examples_that_exist(titans: Any) -> None:
             assert used is not None
             known = {option for each in commands[used[1]].params for option in each.opts}
             assert set(re.findall(r"--[a-z-]+", used[2].split("|")[0])) <= known
-            assert all(each.help for each in command.params if not each.hidden)
+            assert all(each.help for each in command.params if each.param_type_name == "option" and not each.hidden)
 
 
 def test_help_and_version_start_without_what_takes_long(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_windows_are_drawn_and_the_horizon_is_the_frequencys(titans: Any, sales_
     out = sales_file.with_name("b.png")
     done = titans("backtest --windows 1", sales_file, small.replace("--horizon 3", "").replace("-q", ""), "--out", out)
     assert done.exit_code == 0, done.output
-    assert done.stderr == "1 windows of 12 steps\n"
+    assert done.stderr == "windows: 1, of 12 steps each\n"
     assert out.read_bytes().startswith(b"\x89PNG")
 
 

@@ -57,6 +57,14 @@ def test_a_series_of_a_wide_table_is_drawn(titans: Any, sales_file: Path, small:
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
+def test_options_of_a_fit_are_refused_beside_a_model(titans: Any, model: Path, shops_file: Path) -> None:
+    for options in ("--id-col shop", "--horizon 3", "--set lower=0"):
+        done = titans("anomalies --model", model, shops_file, options)
+        assert done.exit_code == 2
+        assert options.split()[0] in done.stderr
+    assert titans("anomalies --device cpu --model", model, shops_file).exit_code == 0
+
+
 def test_a_rate_out_of_range_is_wrong_usage(titans: Any, shops_file: Path) -> None:
     for alpha in ("0", "1", "x"):
         assert titans(f"anomalies --alpha {alpha}", shops_file).exit_code == 2

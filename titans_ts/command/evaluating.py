@@ -76,7 +76,7 @@ def backtest(
     for each in level.level or []:
         low, high = frame[f"Titans-lo-{each:g}"], frame[f"Titans-hi-{each:g}"]
         scores[f"coverage-{each:g}"] = frame[target].between(low, high).mean()
-    note(running, f"{windows.windows} windows of {cut.h} steps")
+    note(running, f"windows: {windows.windows}, of {cut.h} steps each")
     if output.out is not None:
         write(frame, output.out, lambda: _draw(frame, output, target_col=target, **names))
     write(scores, None)

@@ -67,12 +67,12 @@ def tune(
     """Search for the parameters with the least error on validation rows.
 
     A row for each trial, the best first. On few series give --set max_epochs=10: left open, a trial trains only where
-    that pays, and parameters of the network may then not matter.
+    that pays, and parameters of the network may then not matter. A study in --storage goes on where it ended.
 
     \b
     $ titans-ts tune sales.csv --trials 30 --set max_epochs=10 --model sales.model
-    $ titans-ts tune sales.csv --space d_model=16,32,64 --space dropout=0.0:0.5 --space learning_rate=1e-4:1e-2:log
-    $ titans-ts tune sales.csv --storage study.db --trials 100     # and later again, to go on
+    $ titans-ts tune sales.csv --space d_model=16,32,64 --space dropout=0.0:0.5
+    $ titans-ts tune sales.csv --storage study.db --trials 100
     """
     check_out(output.out, pictures=False)
     ranges = dict(distribution(text) for text in space or []) or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,6 +63,7 @@ def anomalies(
     if not 0 < alpha < 1:
         raise typer.BadParameter(f"it must lie between 0 and 1, got {alpha:g}.", param_hint="--alpha")
     if model is not None:
+        _check_nothing_to_fit(columns, learning)
         watcher = load(model, running, learning.device)
         columns = columns_of(watcher)
         table = read_table(file, format, columns)
@@ -74,6 +76,15 @@ def anomalies(
     is_picture = output.out is not None and output.out.suffix.lower() in PICTURES
     shown = found if every or is_picture else found[found["anomaly"]].drop(columns="anomaly").reset_index(drop=True)
     write(shown, output.out, lambda: _draw(without_covariates(table, watcher), found, watcher, output))
+
+
+def _check_nothing_to_fit(*options: Columns | Learning) -> None:
+    """Refuse options that a model which is fitted already would leave unread."""
+    for each in options:
+        for field in fields(each):
+            if field.name != "device" and getattr(each, field.name) not in (field.default, []):
+                name = "--" + field.name.replace("_", "-")
+                raise typer.BadParameter("it is of a model that is fitted; leave it out, or --model.", param_hint=name)
 
 
 def _draw(rows: pd.DataFrame, found: pd.DataFrame, model: TitansForecaster, output: OutOrPicture) -> Any:
