@@ -64,6 +64,13 @@ def calls() -> list:
     return Spy.calls
 
 
+def test_the_horizon_is_the_frequencys_where_none_is_given() -> None:
+    table = long({"a": 80})
+    pd.testing.assert_frame_equal(
+        cross_validation(SeasonalNaive(), table), cross_validation(SeasonalNaive(), table, 24)
+    )
+
+
 def test_case_37_three_windows_a_step_apart_refitted_each_two() -> None:
     table = long({"a": 30, "b": 40}).rename(columns={"unique_id": "shop", "ds": "hour", "y": "sales"})
     model = forecaster(id_col="shop", time_col="hour", target_col="sales")

@@ -9,7 +9,7 @@ from utilsforecast.losses import mae
 
 from titans_ts import Drift, SeasonalNaive, TitansForecaster, cross_validation
 from titans_ts.backtest import Backtest
-from titans_ts.comparison import compare
+from titans_ts.comparison import compare, score
 
 DAYS = pd.date_range("2024-01-01", periods=60)
 
@@ -52,6 +52,14 @@ def test_the_mean_of_models_is_one_model_more() -> None:
     found = compared(metrics=[mae], mean_of=["drift", "naive"]).set_index("model")
     assert set(found.index) == {"drift", "naive", "MeanForecaster"}
     assert found.loc["MeanForecaster", "mae"] <= found["mae"].max()
+
+
+def test_forecasts_made_before_are_scored_alike() -> None:
+    backtest = Backtest.of(MODELS["naive"], table(), 7, 2, None)
+    frame = backtest.run(MODELS["naive"], False, {}, None).rename(columns={"SeasonalNaive": "naive"})
+    columns = ["model", "mase", "mae", "rmse", "smape"]
+    expected = compared()[columns].query("model == 'naive'").reset_index(drop=True)
+    pd.testing.assert_frame_equal(score(frame, backtest)[columns], expected)
 
 
 def test_an_unknown_metric_is_named() -> None:

@@ -71,6 +71,12 @@ def test_the_wheel_states_name_version_and_licence(built: Path) -> None:
     assert licences == {name: (REPOSITORY / name).read_bytes() for name in licences}
 
 
+def test_the_wheel_brings_the_command_line(built: Path) -> None:
+    with wheel(built) as archive:
+        text = archive.read(f"titans_ts-{titans_ts.__version__}.dist-info/entry_points.txt").decode()
+    assert text.split() == ["[console_scripts]", "titans-ts", "=", "titans_ts.command.app:main"]
+
+
 def test_the_source_archive_holds_the_tests_and_their_set_up(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:

@@ -828,7 +828,7 @@ def watched(save, on_line):
                 on_line(next(lines))
             return trace
 
-        def claim(*args, real=saving._claim):
+        def claim(*args, real=saving.check_folder):
             replaced = real(*args)
             sys.settrace(trace)
             sys._getframe(1).f_trace = trace
@@ -836,7 +836,7 @@ def watched(save, on_line):
 
         before = sys.gettrace()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(saving, "_claim", claim)
+            patch.setattr(saving, "check_folder", claim)
             try:
                 save()
             finally:

@@ -48,7 +48,7 @@ ROOMS = {
     "base": {"arguments", "tables"},
     "baselines": {"base", "arguments", "defaults", "tables"},
     "cutoffs": {"tables"},
-    "backtest": {"cutoffs", "arguments", "tables"},
+    "backtest": {"cutoffs", "arguments", "defaults", "tables"},
     "comparison": {"backtest", "cutoffs", "defaults"},
     "insample": {"fitted", "predict", "stream", "windows", "tables", "model", "devices"},
     "attributes": {"base", "fitted", "training", "windows", "tables", "model"},
@@ -65,6 +65,8 @@ ROOMS = {
     "closed_form": {"forecaster", "settings", "baselines", "arguments", "defaults", "tables"},
     "partitions": {"tables"},
     "search": {"forecaster", "stream", "training", "windows", "tables", "arguments", "defaults", "devices"},
+    "command": {"forecaster", "saving", "search", "backtest", "baselines", "comparison", "plots", "tables", "datasets"},
+    "__main__": {"command"},
 }
 # The folders of kernels and datasets are links, which are not followed unless named.
 FOLDERS = [folder for folder in PACKAGE.iterdir() if folder.is_dir() and folder.name != "__pycache__"]

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from .arguments import check_integer
 from .cutoffs import check_names, known_rows, observed_rows, scored_frame
+from .defaults import defaults_for, shorten
 from .tables.covariate_columns import COVARIATES, FUTURE, CovariateNames
 from .tables.panel import Panel
 from .tables.read import read_table
@@ -24,7 +25,7 @@ DEFAULT_NAMES = {"id_col": "unique_id", "time_col": "ds", "target_col": "y"}
 def cross_validation(
     estimator: Any,
     df: Any,
-    h: int,
+    h: int | None = None,
     *,
     n_windows: int = 1,
     step_size: int | None = None,
@@ -45,8 +46,8 @@ def cross_validation(
         TitansSearchCV. It is cloned, never fitted itself.
     df : table of a kind that its `fit` takes
         Read once, by the estimator's `freq`, `missing` and column names.
-    h : int
-        Steps forecast from each cutoff.
+    h : int, optional
+        Steps forecast from each cutoff; the frequency's default if None.
     n_windows : int
         Cutoffs of each series.
     step_size : int, optional
@@ -128,15 +129,16 @@ class Backtest:
     @classmethod
     def of(cls, estimator: Any, df: Any, h: Any, n_windows: Any, step_size: Any) -> Backtest:
         """Read a table as an estimator does, and check that every window has rows before it."""
-        h = check_integer("h", h, 1)
+        h = check_integer("h", h, 1, 0)
         n_windows = check_integer("n_windows", n_windows, 1)
-        step_size = check_integer("step_size", step_size, 1, h)
         given = _reading(estimator)
         panel = read_table(df, **given, min_rows=1, covariates=_covariates(estimator, given))
         names = {name: given.get(name, default) for name, default in DEFAULT_NAMES.items()}
         panel = panel.as_long(**names)
         panel = panel.head(observed_rows(panel))
         check_names(panel)
+        h = h or shorten(defaults_for(panel.calendar), panel.data.lengths).horizon
+        step_size = check_integer("step_size", step_size, 1, h)
         backtest = cls(panel, h, n_windows, step_size)
         short = backtest.seen(0) < LEAST_ROWS
         if short.any():

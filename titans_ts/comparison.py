@@ -45,11 +45,8 @@ def compare(
         One row for each model: "model", the mean of each metric over series and cutoffs, and "wins", the share of
         series in which the model's first metric is the least.
     """
-    from utilsforecast.evaluation import evaluate  # loads Dask and Spark where they are installed
-
     layout = backtest.panel.layout
-    names: dict[str, Any] = dict(id_col=layout.id_col, time_col=layout.time_col, target_col=layout.target_col)
-    id_col, time_col, target_col = names.values()
+    id_col, time_col, target_col = layout.id_col, layout.time_col, layout.target_col
     frame = pd.DataFrame()
     for name, model in models.items():
         found = backtest.run(model, False, {}, n_jobs)
@@ -58,6 +55,32 @@ def compare(
         frame[name] = found.iloc[:, 4]
     if mean_of:
         frame[MEAN] = frame[list(mean_of)].mean(axis=1)
+    return score(frame, backtest, metrics)
+
+
+def score(
+    frame: pd.DataFrame, backtest: Backtest, metrics: Sequence[str | Callable[..., Any]] = METRICS
+) -> pd.DataFrame:
+    """Errors of the forecasts of a backtest.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Id, time, cutoff and target, as `Backtest.run` returns them, and the point forecasts of each model.
+    backtest : Backtest
+    metrics : sequence of str or callable
+        As `compare` takes them.
+
+    Returns
+    -------
+    DataFrame
+        That of `compare`.
+    """
+    from utilsforecast.evaluation import evaluate  # loads Dask and Spark where they are installed
+
+    layout = backtest.panel.layout
+    names: dict[str, Any] = dict(id_col=layout.id_col, time_col=layout.time_col, target_col=layout.target_col)
+    id_col, time_col, target_col = names.values()
     first = backtest.panel.head(backtest.seen(0))
     train = first.rows_table({target_col: first.data.values}, id_col, time_col)
     season = max(1, defaults_for(backtest.panel.calendar).cycle)

@@ -102,7 +102,7 @@ def save_model(parameters: dict[str, Any], fitted: FittedModel, path: str | os.P
     draft = f"manifest-{token}.json"
     files[draft] = _json({"format": FORMAT, "version": VERSION, "titans_ts": __version__, "files": hashes})
 
-    replaced, is_new = _claim(folder), not folder.exists()
+    replaced, is_new = check_folder(folder), not folder.exists()
     try:
         if is_new:
             folder.mkdir(parents=True, exist_ok=True)
@@ -279,10 +279,13 @@ def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[d
     return description, tensors
 
 
-def _claim(folder: Path) -> list[str]:
+def check_folder(folder: Path) -> list[str]:
     """The files that go once a model is saved in `folder`: those of the one before, and of saves that were killed.
 
-    A file, or a folder of anything else, is refused.
+    Raises
+    ------
+    FileExistsError
+        If it is a file, or a folder of anything else.
     """
     try:
         manifest = _manifest(folder)
