@@ -20,6 +20,7 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 FOLDER = "benchmarks"  # of the site
 DECISIONS = "Decisions"  # the title of NOTES.md
 
+SUMMARY = "Mean squared error of the long-term benchmark in its scaled space, over four horizons, by lookback:"
 WIDE = "---\nhide:\n  - toc\n---\n\n"  # front matter of pages with wide tables
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 TABLE = re.compile(r"<!-- table of RESULTS\.md: (.+?) -->")
@@ -59,7 +60,8 @@ def benchmark_pages() -> dict[str, str]:
     found = sections(results)
     contents = "\n".join(f"- [{title}]({slug(title)}.md)" for title, _ in found)
     introduction, _, _ = results.partition("\n## ")
-    pages = {"index.md": f"{WIDE}{introduction}\n\n{contents}\n- [{DECISIONS}]({slug(DECISIONS)}.md)\n"}
+    contents += f"\n- [{DECISIONS}]({slug(DECISIONS)}.md)"
+    pages = {"index.md": f"{WIDE}{introduction}\n\n{contents}\n\n{SUMMARY}\n\n{first_table(found[0][0])}"}
     for title, body in found:
         pages[f"{slug(title)}.md"] = f"{WIDE}# {title}\n" + body.replace("\n###", "\n##")
     pages[f"{slug(DECISIONS)}.md"] = notes
