@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test check bench tables streams competitions intervals memory
+.PHONY: help demo test check docs bench tables streams competitions intervals memory
 
 TABLES := etth1 etth2 ettm1 ettm2 weather
 
@@ -17,10 +17,13 @@ demo: $(READY) ## forecast a week of bicycle rentals and draw it, offline
 test: $(READY) ## run all tests but the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" -n auto --maxprocesses 8 --dist worksteal
 
-check: $(READY) ## lint, formatting and types
+check: $(READY) docs ## lint, formatting, types and documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs: $(READY) ## build the documentation into site/; a broken reference fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(BENCH) ## time and memory on this machine, beside other packages
 	$(BIN)/python experiments/speed/efficiency.py --cpu
