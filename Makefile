@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test check docs bench tables streams competitions intervals memory
+.PHONY: help demo test check docs dist bench tables streams competitions intervals memory
 
 TABLES := etth1 etth2 ettm1 ettm2 weather
 
@@ -24,6 +24,11 @@ check: $(READY) docs ## lint, formatting, types and documentation
 
 docs: $(READY) ## build the documentation into site/; a broken reference fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+dist: $(READY) ## build the source archive and the wheel into dist/, and use the wheel in an environment of its own
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	PYTHON=$(PYTHON) .ci/release
 
 bench: $(BENCH) ## time and memory on this machine, beside other packages
 	$(BIN)/python experiments/speed/efficiency.py --cpu

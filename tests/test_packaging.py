@@ -71,6 +71,12 @@ def test_the_wheel_states_name_version_and_licence(built: Path) -> None:
     assert licences == {name: (REPOSITORY / name).read_bytes() for name in licences}
 
 
+def test_the_version_is_that_of_the_citation_and_the_changelog() -> None:
+    citation, changelog = ((REPOSITORY / name).read_text() for name in ("CITATION.cff", "CHANGELOG.md"))
+    assert f"\nversion: {titans_ts.__version__}\n" in citation
+    assert f"\n## [{titans_ts.__version__}] - " in changelog
+
+
 def test_the_wheel_brings_the_command_line(built: Path) -> None:
     with wheel(built) as archive:
         text = archive.read(f"titans_ts-{titans_ts.__version__}.dist-info/entry_points.txt").decode()
@@ -82,6 +88,16 @@ def test_the_source_archive_holds_the_tests_and_their_set_up(built: Path) -> Non
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     tests = {path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / "tests").rglob("*.py")}
-    house = {"Makefile", "constraints.txt", "pyproject.toml", "setup.cfg", "README.md", "CHANGELOG.md", "LICENSE"}
+    house = {
+        "CITATION.cff",
+        "Makefile",
+        "constraints.txt",
+        "constraints-lowest.txt",
+        "pyproject.toml",
+        "setup.cfg",
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+    }
     data = {"LICENSE-data", "datasets/bike_sharing.csv.gz"}
-    assert house | {".ci/run"} | data | tests <= names
+    assert house | {".ci/run", ".ci/release"} | data | tests <= names
