@@ -64,8 +64,8 @@ class ExportingForecaster(FittedForecaster):
         - `all_past`, float64 (series, lookback), where series read one another (`linear_path="across"`): the windows of
           all series at the times of those in the batch, which are the same for all; NaN where one is not known.
 
-        Outputs: `forecast`, float64 (batch, horizon), in the units of the data; with ``loss="quantile"`` the median, and
-        then `quantiles`, float64 (batch, horizon, levels), whose levels are in the metadata.
+        Outputs: `forecast`, float64 (batch, horizon), in the units of the data; with ``loss="quantile"`` the median,
+        and then `quantiles`, float64 (batch, horizon, levels), whose levels are in the metadata.
 
         The model's metadata has JSON under the key "titans_ts": `horizon`, `lookback`, `freq`, `ids`, `cutoffs` (the
         last time seen of each series) and `cutoff_time_index`, `levels`, `covariates`, `inputs`, `outputs`, `part`

@@ -60,7 +60,8 @@ def check_packages() -> None:
     """Refuse to go on without the packages that write ONNX."""
     if absent := [name for name in NEEDED if find_spec(name) is None]:
         raise ImportError(
-            f"`export` needs {' and '.join(absent)}, which cannot be imported. Install by `pip install titans-ts[onnx]`."
+            f"`export` needs {' and '.join(absent)}, which cannot be imported. "
+            "Install by `pip install titans-ts[onnx]`."
         )
 
 
@@ -104,9 +105,8 @@ def _graph(module: WindowForecast) -> Any:
         return op.Mul(grad, op.Mul(s, op.Add(op.Mul(z, op.Sub(1.0, s)), 1.0)))
 
     inputs, outputs = module.inputs(), module.outputs()
-    sizes = {"batch": SAMPLES}
     example = {
-        name: torch.zeros([sizes.get(str(size), size) for size in shape], dtype=getattr(torch, dtype))
+        name: torch.zeros([SAMPLES if isinstance(size, str) else size for size in shape], dtype=getattr(torch, dtype))
         for name, (dtype, shape) in inputs.items()
     }
     batch = torch.export.Dim.DYNAMIC

@@ -50,8 +50,9 @@ class WindowForecast(nn.Module):
         if clock is not None and self.network.cycle is not None:
             self.clock = ClockShift(clock, config.lookback + config.horizon)
         columns = np.array([(column.mean, column.std) for column in config.covariates]).reshape(-1, 2)
-        arrays = {"series_mean": scaler.mean, "series_scale": scaler.scale, "flat": scaler.std == 0, "lower": lower, "upper": upper}
-        for name, array in (arrays | {"column_mean": columns[:, 0], "column_std": columns[:, 1]}).items():
+        arrays = {"series_mean": scaler.mean, "series_scale": scaler.scale, "flat": scaler.std == 0}
+        arrays |= {"lower": lower, "upper": upper, "column_mean": columns[:, 0], "column_std": columns[:, 1]}
+        for name, array in arrays.items():
             self.register_buffer(name, torch.from_numpy(np.array(array)))
 
     def inputs(self) -> dict[str, tuple[str, tuple[str | int, ...]]]:
