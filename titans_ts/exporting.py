@@ -23,17 +23,18 @@ class ExportingForecaster(FittedForecaster):
 
         In the graph is all that `predict` makes of the last lookback of the series fitted, for one horizon: their
         scales, in float64 as `predict` takes them, seasonal profiles with the clocks of a time zone, window means, the
-        linear path with per-series and cross-series weights, past covariates, the network with its memory unrolled over
-        its chunks, and `lower` and `upper`. Intervals (`level`, `quantiles`), steps past the horizon, filling of
-        missing values, and series that were not fitted are not.
+        linear path with per-series and cross-series weights, what covariates say in the window, the network with its
+        memory unrolled over its chunks, and `lower` and `upper`. Intervals (`level`, `quantiles`), steps past the
+        horizon, filling of missing values, and series that were not fitted are not. It takes seconds, of a network half
+        a minute.
 
         Parameters
         ----------
         path : path
-            A file, whose ending is ".onnx" by custom. A file there is replaced in one step.
+            A file, ending in ".onnx" as others do. A file there is replaced in one step.
         window_only : bool
             Export the network's part alone where `predict` averages it with statistical forecasts (`combine`), or adds
-            what a long-term memory holds (`context`). The graph's forecast is then another one than that of `predict`.
+            what a long-term memory holds (`context`). The graph's forecast then differs from that of `predict`.
 
         Raises
         ------
@@ -56,11 +57,12 @@ class ExportingForecaster(FittedForecaster):
           trained on has NaN as forecast unless its window is as constant.
         - `mask`, bool (batch, lookback): False for padding ahead of a series that is shorter, where `past` may be
           anything; True elsewhere.
-        - `series`, int64 (batch,): the number of each window's series in `ids`; others are refused when the graph runs.
+        - `series`, int64 (batch,): the number of each window's series in `ids`; another one is refused by onnxruntime
+          on a CPU.
         - `time_index`, int64 (batch,), with a cycle: the number of each window's first step. It rises by one a step;
           `cutoff_time_index` has that of the last row of each series that was seen.
-        - `covariates`, float64 (batch, lookback, columns), with `past_cols`: those of the window, of categories the
-          number; `covariates` in the metadata has their order.
+        - `covariates`, float64 (batch, lookback, columns), where the network reads them: those of the window, of
+          categories the number; `covariates` in the metadata has the order of the columns and of their categories.
         - `all_past`, float64 (series, lookback), where series read one another (`linear_path="across"`): the windows of
           all series at the times of those in the batch, which are the same for all; NaN where one is not known.
 

@@ -68,6 +68,17 @@ def test_past_covariates() -> None:
         assert_as_predicted(model, df[:rows])
 
 
+def test_static_and_future_covariates_that_have_no_effect_ahead() -> None:
+    df = long(waves(160))
+    df["noise"], df["shop"] = np.random.default_rng(3).normal(size=len(df)), df.unique_id.replace("c", "a")
+    model = fitted(df, future_cols=["noise"], static_cols=["shop"], calendar=["weekday"])
+    assert model.fitted_.regression is None
+    module = WindowForecast(model.fitted_)
+    tensors = {name: torch.from_numpy(array) for name, array in model.export_inputs(df).items()}
+    error = np.abs(module(**tensors)[0].numpy() - model.fitted_.forecast(6)[..., 0])
+    assert (error / model.scaler_.scale[:, None]).max() < NEAR
+
+
 def test_a_series_that_did_not_vary_is_its_value_or_unknown() -> None:
     df = waves().assign(b=7.0)
     model = TitansForecaster(**{**SIZE, **HOW, "lower": 5.0, "upper": {"b": 6.5}}).fit(df)

@@ -124,9 +124,15 @@ def _graph(module: WindowForecast) -> Any:
         )
     if found is None:
         raise RuntimeError("`torch.onnx.export` returned no program.")
-    proto = found.model_proto
-    for node in proto.graph.node:  # where in which file it was traced
+    proto = found.model_proto  # made anew each time
+    graph = proto.graph
+    for node in graph.node:  # where in which file it was traced
         node.ClearField("metadata_props")
+    graph.ClearField("value_info")
+    for value in (*graph.input, *graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:  # a symbol of torch's
+                dim.dim_param = "batch"
     return proto
 
 
