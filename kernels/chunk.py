@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.compiler import is_exporting
 from torch.nn.functional import silu
 
 # In one pass each: (g, z) -> g silu'(z), (g, s) -> g s (1 - s).
@@ -71,10 +72,20 @@ def _products(g: Tensor) -> Tensor:
     """L[t, s] = prod_{s < j <= t} g_j for s <= t, else 0; exact where a factor is 0, as with no logarithm."""
     n = g.shape[-1]
     L = torch.eye(n, dtype=g.dtype, device=g.device).repeat(*g.shape[:-1], 1, 1)
-    rows, factors = L.unbind(-2), g.unsqueeze(-1).unbind(-2)
-    for t in range(1, n):
+    return carried(L, g.unsqueeze(-1).unbind(-2), -2)
+
+
+def carried(x: Tensor, factors: Sequence[Tensor], dim: int) -> Tensor:
+    """x_t + factors_t x_{t-1} for each t from 1 on along `dim`, the x_{t-1} carried on; x is used up."""
+    rows = x.unbind(dim)
+    if is_exporting():  # a graph has no writes in place, and would copy x for each
+        found = [rows[0]]
+        for row, factor in zip(rows[1:], factors[1:], strict=True):
+            found.append(torch.addcmul(row, found[-1], factor))
+        return torch.stack(found, dim)
+    for t in range(1, len(rows)):
         rows[t].addcmul_(rows[t - 1], factors[t])
-    return L
+    return x
 
 
 def gates_of(p: Products) -> Gates:
@@ -275,10 +286,11 @@ def _sum_with(total: Tensor | None, x: Tensor, y: Tensor) -> Tensor:
 
 def _product(x: Tensor, w: Tensor, onto: Tensor | None = None, factor: float = 1) -> Tensor:
     """x @ w, (H B, C, in) by as many or H (in, out), times `factor` and added to `onto` where that is given."""
-    rows = x.reshape(len(w), -1, x.shape[-1])
+    heads = w.shape[0]
+    rows = x.reshape(heads, -1, x.shape[-1])
     if onto is None:
         return torch.bmm(rows, w).view(*x.shape[:2], -1)
-    onto.view(len(w), -1, w.shape[-1]).baddbmm_(rows, w, alpha=factor)
+    onto.view(heads, -1, w.shape[-1]).baddbmm_(rows, w, alpha=factor)
     return onto
 
 
@@ -289,7 +301,7 @@ def _add_product(dw: Tensor, x: Tensor, dy: Tensor, factor: float = 1) -> None:
 
 def _scaled(gate: Tensor, w: Tensor) -> Tensor:
     """(H B, 1, 1) times as many or H (in, out)."""
-    return (gate.view(len(w), -1, 1, 1) * w.unsqueeze(1)).flatten(0, 1)
+    return (gate.view(w.shape[0], -1, 1, 1) * w.unsqueeze(1)).flatten(0, 1)
 
 
 def _dot(dw: Tensor, w: Tensor) -> Tensor:

@@ -77,7 +77,7 @@ def scan(
     sizes = _segments(q.shape[1], chunk_size, before)
     groups: tuple[Group, ...]
     if state is None:
-        W = tuple(w.expand(len(q), *w.shape) for w in weights)  # (B, H, in, out)
+        W = tuple(w.expand(q.shape[0], *w.shape) for w in weights)  # (B, H, in, out)
         groups = (W, tuple(map(torch.zeros_like, W)) if return_state else (), W)
     else:
         groups = (state.weights, state.momentum, state.chunk_start if before else state.weights)
@@ -158,20 +158,20 @@ def _forward(plan: _Plan, tape: _Tape | None, tensors: tuple[Tensor, ...]) -> tu
 
     products = [_multiply_out(plan, *run) for run in _runs(plan, alpha, eta, theta)]
     records: list[tuple[Group, ...]] = [(init,), *((tuple(p),) for p in products)]
-    y = torch.empty_like(q, memory_format=torch.contiguous_format)
+    parts = []
     for i, (span, gates) in enumerate(zip(_spans(plan), _each(map(_gates_of, products)), strict=True)):
         if plan.at_border(i):
             C = W
         q_i, k_i, v_i = (_heads_first(x[:, span].transpose(1, 2)) for x in (q, k, v))
         keys = chunk.surprises(C, k_i, v_i)
         read, queries = chunk.read(q_i, keys, W, S, target, gates)
-        y[:, span] = _batch_first(read, y).transpose(1, 2)
+        parts.append(_batch_first(read, q).transpose(1, 2))
         records.append((*keys, *queries, () if plan.shared(i) else W, S, () if plan.at_border(i) else C))
         if plan.writes(i):
             W, S = chunk.write(keys, W, S, target, gates)
     if tape is not None:
         tape.records = records
-    return y, *(_batch_first(w, y) for group in (W, S, C)[: plan.returned] for w in group)
+    return torch.cat(parts, dim=1), *(_batch_first(w, q) for group in (W, S, C)[: plan.returned] for w in group)
 
 
 def _backward(

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.compiler import is_exporting
 from torch.nn.functional import pad
 
-from .chunk import Gates
+from .chunk import Gates, carried
 
 
 class Powers(NamedTuple):
@@ -45,10 +46,7 @@ def raise_gates(alpha: Tensor, eta: Tensor, theta: Tensor) -> Powers:
     """The powers of alpha and eta (H B, N, 1); theta is (H B, N, C)."""
     keep, size = 1 - alpha, theta.shape[-1]
     of_keep, of_eta = _powers(keep, size), _powers(eta, size)
-    c = of_eta.clone()
-    columns, factor = c.unbind(-1), keep.squeeze(-1)
-    for m in range(1, size):
-        columns[m].addcmul_(columns[m - 1], factor)
+    c = carried(of_eta.clone(), [keep.squeeze(-1)] * size, -1)
     return Powers(keep, eta, theta, of_keep, of_eta, c)
 
 
@@ -85,6 +83,8 @@ def gates_backward(p: Powers, d: Gates) -> tuple[Tensor, Tensor, Tensor]:
 
 def _powers(x: Tensor, size: int) -> Tensor:
     """x^0 to x^(size - 1) of x (..., 1)."""
+    if is_exporting():  # ONNX has no products of all before
+        return x ** torch.arange(size, dtype=x.dtype, device=x.device)
     factors = torch.cat([torch.ones_like(x), x.expand(*x.shape[:-1], size - 1)], dim=-1)
     return factors.cumprod(-1)
 

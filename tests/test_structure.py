@@ -52,6 +52,8 @@ ROOMS = {
     "comparison": {"backtest", "cutoffs", "defaults"},
     "insample": {"fitted", "predict", "stream", "windows", "tables", "model", "devices"},
     "attributes": {"base", "fitted", "training", "windows", "tables", "model"},
+    "export": {"fitted", "tables", "model", "devices"},
+    "exporting": {"export", "arguments", "attributes"},
     "settings": {"arguments", "defaults", "stream", "training", "model"},
     "streaming": {"attributes", "arguments", "gates", "stream", "model"},
     "evaluation": {
@@ -59,8 +61,9 @@ ROOMS = {
         *("settings", "tables", "model"),
     },
     "forecaster": {
-        *("evaluation", "streaming", "settings", "fitting", "saving", "intervals", "warm_start", "weights"),
-        *("arguments", "bounds", "defaults", "progress", "stream", "training", "windows", "tables", "model", "devices"),
+        *("evaluation", "streaming", "exporting", "settings", "fitting", "saving", "intervals", "warm_start"),
+        *("weights", "arguments", "bounds", "defaults", "progress", "stream", "training", "windows", "tables"),
+        *("model", "devices"),
     },
     "closed_form": {"forecaster", "settings", "baselines", "arguments", "defaults", "tables"},
     "partitions": {"tables"},

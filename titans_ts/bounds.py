@@ -39,7 +39,7 @@ class Bounds:
         for name, bound in (("lower", lower), ("upper", upper)):
             _check(name, bound, panel)
         bounds = cls(*(dict(bound) if isinstance(bound, Mapping) else bound for bound in (lower, upper)))
-        low, high = bounds._of_series(panel)
+        low, high = bounds.of_series(panel)
         if (low > high).any():
             i = int((low > high).argmax())
             raise ValueError(
@@ -51,10 +51,10 @@ class Bounds:
         """Forecasts (n_series, steps, outputs) of a panel's series within the bounds."""
         if self.lower is None and self.upper is None:
             return forecast
-        low, high = (bound[:, None, None] for bound in self._of_series(panel))
+        low, high = (bound[:, None, None] for bound in self.of_series(panel))
         return np.clip(forecast, low, high)
 
-    def _of_series(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+    def of_series(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """The bounds of each series, (n_series,), infinite where there is none."""
         ids = panel.ids.tolist()
         found = []

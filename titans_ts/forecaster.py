@@ -20,6 +20,7 @@ from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
 from .devices import find_device
 from .evaluation import EvaluatedForecaster
+from .exporting import ExportingForecaster
 from .fitting import FitOptions, fit_model
 from .intervals.levels import Asked
 from .model import point_of
@@ -45,7 +46,7 @@ OUTLIERS = ("fill", "keep")
 CONTEXTS = (AUTO, WINDOW, STREAM)
 
 
-class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
+class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForecaster):
     """Forecast many series with one network, its linear part solved for in closed form, its deep part trained.
 
     Everything left None is filled in by `fit` from the data's frequency and length.

@@ -52,6 +52,14 @@ def test_the_tables_of_gates_are_the_products_between_tokens(ends: float | None)
         torch.testing.assert_close(x, expected, rtol=ROUNDING, atol=ROUNDING)
 
 
+@ENDS
+def test_a_graph_has_the_same_tables_of_gates(ends: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = chunk.multiply_out(*gates(ends))
+    monkeypatch.setattr(chunk, "is_exporting", lambda: True)
+    for x, exact in zip(chunk.multiply_out(*gates(ends)), expected, strict=True):
+        assert torch.equal(x, exact)
+
+
 # At 0 no factor may be divided out: the derivative is the product of the others.
 @ENDS
 def test_gradients_by_the_gates_are_those_of_autograd(ends: float | None) -> None:

@@ -65,6 +65,18 @@ def sizes_and_values(test: Callable[..., None]) -> Callable[..., None]:
 
 
 @sizes_and_values
+def test_a_graph_has_the_same_powers(
+    size: int, alpha: float | None, eta: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = *gates(alpha, eta), random(1, 2, size, seed=2)
+    expected = held.gates_of(held.raise_gates(*problem))
+    for module in (chunk, held):
+        monkeypatch.setattr(module, "is_exporting", lambda: True)
+    for x, exact in zip(held.gates_of(held.raise_gates(*problem)), expected, strict=True):
+        torch.testing.assert_close(x, exact, rtol=ROUNDING, atol=ROUNDING)
+
+
+@sizes_and_values
 def test_powers_are_the_products_of_gates_of_tokens(size: int, alpha: float | None, eta: float | None) -> None:
     problem = *gates(alpha, eta), random(1, 2, size, seed=2)
     found, expected = held.gates_of(held.raise_gates(*problem)), chunk.gates_of(of_tokens(*problem))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from titans_ts.model import ModelConfig
+from titans_ts.model import ModelConfig, attention
 from titans_ts.model.attention import SlidingWindow, WindowAttention, WindowState, rotate
 
 WINDOW, PERSISTENT, D_MODEL, HEADS = 5, 3, 8, 2
@@ -134,6 +134,13 @@ def test_a_rotation_keeps_the_length_and_sees_the_distance_alone() -> None:
     at = torch.tensor([7])
     close(rotate(u, at).norm(), u.norm())
     close(rotate(u, at) @ rotate(w, at + 5).T, rotate(u, at + 90) @ rotate(w, at + 95).T)
+
+
+def test_a_graph_has_the_same_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x, masked = make(), tokens(2, 13), torch.arange(13).expand(2, -1) % 3 == 1
+    expected = layer(x, masked)
+    monkeypatch.setattr(attention, "is_exporting", lambda: True)
+    close(layer(x, masked), expected)
 
 
 def test_narrow_numbers_stay_narrow() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import silu, softplus
 
-from titans_ts.model import ModelConfig
+from titans_ts.model import ModelConfig, mixers
 from titans_ts.model.mixers import Attention, Mamba
 
 # float64 sums of tens of terms in another order.
@@ -145,6 +145,13 @@ def test_masked_tokens_leave_mambas_state(masked: list[int]) -> None:
         layer.conv.weight[:3] = 0  # the convolution alone lets a token see its neighbours
     found = layer(x, still.expand(2, -1))[:, ~still]
     torch.testing.assert_close(found, layer(x[:, ~still]), rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_a_graph_has_the_same_state_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = make(Mamba), tokens(2, 35)
+    expected = layer(x)
+    monkeypatch.setattr(mixers, "is_exporting", lambda: True)
+    torch.testing.assert_close(layer(x), expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("kind", [Attention, Mamba])

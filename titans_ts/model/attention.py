@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_exporting
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from .config import ModelConfig
@@ -140,7 +141,13 @@ def attend_with_prefix(
     q = torch.cat([rotate(q, at), q], dim=-1)
     k = torch.cat([pad(prefix_k, (size, 0)), pad(rotate(k, places), (0, size))], dim=-2)
     v = torch.cat([prefix_v, v], dim=-2)
-    return scaled_dot_product_attention(q, k, v, attn_mask=pad(seen, (n_prefix, 0), value=True), scale=scale)
+    seen = pad(seen, (n_prefix, 0), value=True)
+    if is_exporting() and q.ndim > 4:  # ONNX has attention of four dimensions alone
+        lead = q.shape[:-3]
+        q, k, v, seen = (x.expand(*lead, *x.shape[-3:]).flatten(0, -4) for x in (q, k, v, seen))
+        y = scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale)
+        return y.reshape(*lead, *y.shape[1:])
+    return scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale)
 
 
 def rotate(x: Tensor, places: Tensor) -> Tensor:

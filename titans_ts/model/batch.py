@@ -49,7 +49,7 @@ class Batch(NamedTuple):
     @property
     def n_samples(self) -> int:
         """How many windows there are."""
-        return len(self.past)
+        return self.past.shape[0]
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """`function` of every field that is there."""

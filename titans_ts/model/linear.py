@@ -9,6 +9,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_exporting
 
 MOST_COPIED = 2**28  # weights, where each sample is given those of its series
 
@@ -102,10 +103,13 @@ def _by_series(inputs: Tensor, series: Tensor, weights: Tensor) -> Tensor:
     """Each row of `inputs` by the weights of the series that `series` (samples,) names: (samples, outputs).
 
     One product for each series, so that no row needs a copy of them; but in training on a GPU a copy it is, which
-    unlike the number of rows of each series need not be waited for, so that the step can be recorded.
+    unlike the number of rows of each series need not be waited for, so that the step can be recorded; and in a graph
+    that is exported.
     """
     n_series = len(weights)
-    if inputs.is_cuda and torch.is_grad_enabled() and len(series) * weights[0].numel() <= MOST_COPIED:
+    if is_exporting() or (
+        inputs.is_cuda and torch.is_grad_enabled() and len(series) * weights[0].numel() <= MOST_COPIED
+    ):
         return _by_copies(inputs, series, weights)
     series = series.where((series >= 0) & (series < n_series), n_series)
     order = series.argsort(stable=True)

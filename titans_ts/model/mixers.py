@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.compiler import is_exporting
 from torch.nn.functional import scaled_dot_product_attention, silu, softplus
 
 from .attention import rotate
@@ -131,6 +132,11 @@ def _states(dt: Tensor, x: Tensor, b: Tensor, rate: Tensor, state: Tensor) -> tu
     """exp(dt rate) and h of each token, (tokens, batch, inner, state)."""
     decay = (dt.unsqueeze(-1) * rate).exp_()
     states = (dt * x).unsqueeze(-1) * b.unsqueeze(-2)
+    if is_exporting():  # a graph has no writes in place, and would copy all states for each
+        found = [state]
+        for d, h in zip(decay.unbind(), states.unbind(), strict=True):
+            found.append(torch.addcmul(h, d, found[-1]))
+        return decay, torch.stack(found[1:])
     for d, h in zip(decay, states, strict=True):
         state = h.addcmul_(d, state)
     return decay, states

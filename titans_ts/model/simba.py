@@ -193,12 +193,12 @@ class SimbaForecaster(nn.Module):
         """The patched branch alone: (samples, lookback) -> (samples, horizon, outputs)."""
         # The head is zero where the initialisation was kept. A GPU would have to be waited for to know.
         if not torch.is_grad_enabled() and z.device.type == "cpu" and not is_compiling() and self.head.is_zero:
-            return z.new_zeros(len(z), self.config.horizon, self.config.n_outputs)
+            return z.new_zeros(z.shape[0], self.config.horizon, self.config.n_outputs)
         tokens = self.embed(z)
         if self.covariates is not None and self.embed_covariates is not None and covariates is not None:
             tokens = tokens + self.embed_covariates(self.covariates(covariates))
         n_leading = self.config.n_leading
-        tokens = torch.cat([self.persistent.expand(len(z), -1, -1).to(tokens.dtype), tokens], dim=1)
+        tokens = torch.cat([self.persistent.expand(z.shape[0], -1, -1).to(tokens.dtype), tokens], dim=1)
         masked = None
         if padding_mask is not None:
             masked = nn.functional.pad(self.embed.masked(padding_mask), (n_leading, 0), value=False)

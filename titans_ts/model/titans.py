@@ -222,7 +222,7 @@ def _read(
         return memory.step(x, state.memory, masked)
     if masked is not None:
         masked = pad(masked, (len(persistent), 0), value=False)
-    return memory.step(torch.cat([persistent.to(x.dtype).expand(len(x), -1, -1), x], dim=1), None, masked)
+    return memory.step(torch.cat([persistent.to(x.dtype).expand(x.shape[0], -1, -1), x], dim=1), None, masked)
 
 
 def _retrieve(weights: Sequence[Tensor], q: Tensor) -> Tensor:

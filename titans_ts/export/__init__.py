@@ -1,0 +1,1 @@
+"""ONNX graphs of fitted models, for runtimes that have neither Python nor PyTorch."""
