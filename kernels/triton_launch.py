@@ -163,7 +163,7 @@ def shared_memory(depth: int, width: int, dtype: torch.dtype) -> int:
     return SHARED_MEMORY[depth][dtype] if width > WIDEST[depth] // 2 else 0
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch leaves it without types
 @functools.cache
 def shared_memory_of(device: torch.device) -> int:
     """Bytes of shared memory that a program may have."""

@@ -52,7 +52,8 @@ class Bounds:
         if self.lower is None and self.upper is None:
             return forecast
         low, high = (bound[:, None, None] for bound in self._of_series(panel))
-        return np.clip(forecast, low, high)
+        clipped: np.ndarray = np.clip(forecast, low, high)
+        return clipped
 
     def _of_series(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """The bounds of each series, (n_series,), infinite where there is none."""

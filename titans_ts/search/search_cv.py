@@ -63,7 +63,7 @@ def default_space() -> dict[str, BaseDistribution]:
     }
 
 
-class TitansSearchCV(BaseEstimator):
+class TitansSearchCV(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Search for the parameters of a TitansForecaster with the least validation error, then fit with them.
 
     A trial is fitted on the rows before the validation rows and scored on windows in the validation rows alone, as

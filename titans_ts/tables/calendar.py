@@ -206,7 +206,8 @@ class Calendar:
     def _shift(self, time_index: np.ndarray) -> np.ndarray:
         """Steps that local clocks are ahead of UTC, rounded down."""
         labels = self.labels(time_index)
-        return (labels.tz_localize(None).asi8 - labels.asi8) // self.span
+        ahead: np.ndarray = (labels.tz_localize(None).asi8 - labels.asi8) // self.span
+        return ahead
 
     def of_series(self, name: Hashable) -> Calendar:
         """The calendar of the series of this id."""
@@ -229,11 +230,11 @@ class Calendar:
     def _ordinals(self, labels: pd.Index) -> np.ndarray:
         if self.counts == "integer":
             return _integers(labels)
-        if self.counts == "period":
-            return labels.asi8
-        labels = labels.as_unit(_unit(self.dtype))
-        if self.counts == "instant":
-            return labels.asi8
+        if self.counts != "period":
+            labels = labels.as_unit(_unit(self.dtype))
+        if self.counts in ("period", "instant"):
+            ordinals: np.ndarray = labels.asi8
+            return ordinals
         return self._rule.ordinals(days_and_clock(labels)[0])
 
     def _check_range(self, time_index: np.ndarray) -> None:
@@ -304,7 +305,8 @@ def _integers(labels: pd.Index) -> np.ndarray:
                 f"integer time labels{column} must lie between -2**62 and 2**62, got {end}; subtract the first label "
                 "from all."
             )
-    return labels.to_numpy(np.int64)
+    integers: np.ndarray = labels.to_numpy(np.int64)
+    return integers
 
 
 def _widest(dtype: Any) -> Any:

@@ -20,7 +20,8 @@ def infer_freq(labels: pd.DatetimeIndex) -> str:
     labels = labels.sort_values()
     days, clock = days_and_clock(labels)
     if (clock != clock[0]).any():
-        return to_offset(pd.Timedelta(regular_step(labels, labels.asi8), unit=labels.unit)).freqstr
+        alias: str = to_offset(pd.Timedelta(regular_step(labels, labels.asi8), unit=labels.unit)).freqstr
+        return alias
     return _months(labels, days) or _weeks(labels, days) or _weekdays(days) or _days(labels, days)
 
 

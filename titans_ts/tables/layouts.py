@@ -312,14 +312,17 @@ def _read_long(table: pd.DataFrame, id_col: str | None, time_col: str, target_co
 
 def _numbered(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
     """The number of each id, and the ids sorted, so that the order of rows does not matter."""
+    numbered: tuple[np.ndarray, pd.Index]
     try:
-        return pd.factorize(column, sort=True)
+        numbered = pd.factorize(column, sort=True)
+        return numbered
     except TypeError:  # some ids have no order
         pass
     except NotImplementedError as error:  # of Arrow
         raise TypeError(_no_ids(column)) from error
     try:
-        return pd.factorize(column)
+        numbered = pd.factorize(column)
+        return numbered
     except TypeError as error:
         raise TypeError(_no_ids(column)) from error
 
@@ -405,9 +408,9 @@ def _floats(column: pd.Series, what: str, remedy: Callable[[], str] | None = Non
         raise TypeError(
             f"{what} must hold real numbers, got dtype {dtype}; {remedy() if remedy else numbers_from(column)}."
         )
-    if isinstance(dtype, np.dtype):
-        return column.to_numpy(np.float64, copy=True)
-    return column.to_numpy(np.float64, copy=True, na_value=np.nan)
+    missing = {} if isinstance(dtype, np.dtype) else {"na_value": np.nan}
+    floats: np.ndarray = column.to_numpy(np.float64, copy=True, **missing)
+    return floats
 
 
 def _complex(what: str, dtype: Any) -> str:
