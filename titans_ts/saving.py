@@ -92,8 +92,9 @@ def save_model(parameters: dict[str, Any], fitted: FittedModel, path: str | os.P
 
     Errors as `TitansForecaster.save` lists them.
     """
+    folder = _folder(path)
     description, tensors = _describe(parameters, fitted)
-    token, folder = secrets.token_hex(8), Path(path)
+    token = secrets.token_hex(8)
     files = {
         f"forecaster-{token}.json": _json(description),
         f"weights-{token}.safetensors": safetensors.torch.save(tensors),
@@ -127,8 +128,8 @@ def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str
 
     Errors as `TitansForecaster.load` lists them.
     """
-    folder = Path(path)
-    if not folder.exists():
+    folder = _folder(path)
+    if not _exists(folder):
         raise FileNotFoundError(
             f"`path` must be a folder that `save` wrote, but {str(folder)!r} does not exist. Check its spelling."
         )
@@ -142,6 +143,23 @@ def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str
             f"'{folder}' must describe a forecaster, but cannot be read as one ({type(error).__name__}: {error}). "
             f"Save it again with titans_ts {__version__}."
         ) from error
+
+
+def _folder(path: Any) -> Path:
+    """`path` as a Path."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise TypeError(f"`path` must be the path of a folder, as text or a Path, got {path!r}.")
+    return Path(path)
+
+
+def _exists(folder: Path) -> bool:
+    """Whether it does; what is longer than a name can be, or holds a null, does not."""
+    try:
+        return folder.exists()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -27,10 +27,9 @@ from optuna.storages import InMemoryStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from titans_ts.arguments import check_integer, check_no_targets
+from titans_ts.arguments import check_integer, check_no_targets, check_seed
 from titans_ts.devices import find_device, under_torchrun
 from titans_ts.forecaster import TitansForecaster
 from titans_ts.tables.covariate_columns import COVARIATES
@@ -200,7 +199,7 @@ class TitansSearchCV(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
                 "torchrun shares one fit among its processes, a search shares its trials: start it without torchrun, "
                 "with `n_jobs` processes, or several times with one `storage`."
             )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(check_seed(self.random_state).randint(2**31 - 1))
         deadline = math.inf if self.timeout is None else time.monotonic() + self.timeout
         jobs, devices = _processes(self.n_jobs, self.estimator.device)
         with ExitStack() as stack:

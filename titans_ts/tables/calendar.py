@@ -231,7 +231,10 @@ class Calendar:
         if self.counts == "integer":
             return _integers(labels)
         if self.counts != "period":
-            labels = labels.as_unit(_unit(self.dtype))
+            try:
+                labels = labels.as_unit(_unit(self.dtype))
+            except pd.errors.OutOfBoundsDatetime:
+                raise ValueError(f"time labels must lie within what dtype {self.dtype} of the data fitted holds.") from None
         if self.counts in ("period", "instant"):
             ordinals: np.ndarray = labels.asi8
             return ordinals
