@@ -166,12 +166,14 @@ def test_what_is_none_of_the_choices_is_named(value: Any) -> None:
 def test_what_names_no_column_is_refused(value: Any) -> None:
     for name in ("y", 0, None, ("t", 1)):
         check_column("id_col", name)
-    with pytest.raises(TypeError, match="^`id_col` must be the name of a column, got "):
+    with pytest.raises(TypeError, match=r"^`id_col` must be the name of a column, got "):
         check_column("id_col", value)
 
 
 @pytest.mark.parametrize("value", [-1, 2**32, 2.5, True, "7", np.timedelta64(3, "h"), [1]])
 def test_what_cannot_seed_a_generator_is_named(value: Any) -> None:
     assert check_seed(np.int64(7)).randint(1000) == check_seed(7).randint(1000)
-    with pytest.raises(ValueError, match=r"^`random_state` must be an integer in \[0, 2\*\*32\), a RandomState or None"):
+    with pytest.raises(
+        ValueError, match=r"^`random_state` must be an integer in \[0, 2\*\*32\), a RandomState or None"
+    ):
         check_seed(value)

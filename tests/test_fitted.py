@@ -95,5 +95,5 @@ def test_rows_that_were_fitted_are_not_scored(fitted: FittedModel) -> None:
 
 
 def test_rows_far_beyond_those_fitted_are_not_forecast(fitted: FittedModel) -> None:
-    with pytest.raises(ValueError, match=r"at most 100000 steps after the rows fitted, but series 'a' begins 100001 af"):
+    with pytest.raises(ValueError, match=r"at most 100000 steps after the rows fitted, but series 'a' begins 100001"):
         fitted.squared_errors(panel_of(5, ROWS + 100_001), np.array([0, 1]))

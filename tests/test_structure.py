@@ -39,8 +39,9 @@ ROOMS = {
         *("fitted", "bounds", "combination", "intervals", "stream", "regression"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),
     },
+    "restoring": {"stream", "tables", "model", "devices"},
     "saving": {
-        *("bounds", "combination", "intervals", "statistical", "stream", "regression"),
+        *("bounds", "combination", "intervals", "statistical", "regression", "restoring"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),
     },
     "gates": {"fitted", "stream", "tables"},

@@ -33,17 +33,15 @@ from torch import Tensor
 from . import __version__
 from .bounds import Bounds
 from .combination import Combination
-from .devices import isolated, seeded
+from .devices import isolated
 from .fitted import FittedModel
 from .intervals.calibration import Calibration
-from .model import ModelConfig, SimbaForecaster
-from .model.long_term import LongTermMemory
+from .model import ModelConfig
 from .model.long_term_config import LongTermConfig
-from .model.stream_state import StreamState
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
 from .regression.dynamic import DynamicRegression
+from .restoring import check_arrays, check_times, restore_long_term, restore_network
 from .statistical.model import StatisticalModel
-from .stream.reading import LongTerm
 from .tables.calendar import Calendar
 from .tables.covariate_columns import Covariates
 from .tables.layouts import Layout
@@ -217,26 +215,24 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
 
 def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedModel:
     """The fitted model that was described."""
-    config = ModelConfig(**unpack_all(description["config"]))
-    with seeded(0):  # the weights drawn here are replaced
-        network = SimbaForecaster(config)
-    network.load_state_dict(_part(tensors, NETWORK))
+    config, ids = ModelConfig(**unpack_all(description["config"])), unpack(description["ids"])
+    network = restore_network(config, _part(tensors, NETWORK))
+    arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith((NETWORK, MEMORY, HELD))}
+    check_arrays(arrays, config.n_series, len(ids))
     long_term = None
     if found := description.get("long_term"):
-        memory = LongTermMemory(_long_term_config(unpack_all(found), config))
-        memory.load_state_dict(_part(tensors, MEMORY))
-        begun = memory.begin(config.n_series, torch.zeros(config.n_series, dtype=torch.int64))
-        long_term = LongTerm(memory, StreamState.of_tensors(_part(tensors, HELD), begun))
-    arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith((NETWORK, MEMORY, HELD))}
+        shape = LongTermConfig(**unpack_all(found))
+        long_term = restore_long_term(shape, config, _part(tensors, MEMORY), _part(tensors, HELD))
     calendar, layout = Calendar(**unpack_all(description["calendar"])), Layout(**unpack_all(description["layout"]))
     if description["carries_freq"] and layout.index is not None:
         layout.index.freq = calendar.offset
     scaler = Scaler(arrays.pop("mean"), arrays.pop("std"))
     data = SeriesData(arrays["values"], arrays["lengths"], arrays["starts"], arrays.get("observed"))
+    check_times(calendar, data)
     clock = calendar.local_clock(int(data.starts.min()), int(data.ends.max()))
     data = replace(data, clock=clock, covariates=arrays.get("covariates"))
     covariates = Covariates.of_fields(unpack_all(found)) if (found := description.get("covariates")) else None
-    panel = Panel(data, unpack(description["ids"]), calendar, layout, covariates)
+    panel = Panel(data, ids, calendar, layout, covariates)
     regression = None
     if (found := description.get("regression")) and covariates is not None:
         held = {n.removeprefix(REGRESSION): array for n, array in arrays.items() if n.startswith(REGRESSION)}
@@ -268,14 +264,6 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     )
 
 
-def _long_term_config(found: dict[str, Any], config: ModelConfig) -> LongTermConfig:
-    """The configuration of a long-term memory, which is that of the network where they share it."""
-    for name in ("lookback", "horizon", "n_series", "cycle"):
-        if found[name] != getattr(config, name):
-            raise ValueError(f"`long_term` must have the network's {name}, {getattr(config, name)}, got {found[name]}.")
-    return LongTermConfig(**found)
-
-
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
@@ -283,6 +271,9 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The content that versions 1 and 2 wrote, under the names of version 3."""
+    seasonal = tensors.get(f"{NETWORK}cycle.seasonal")
+    if seasonal is not None and seasonal.dtype == torch.bool:  # before it was a share
+        tensors[f"{NETWORK}cycle.seasonal"] = seasonal.float()
     if "checks" not in description["history"]:
         return description, tensors
     for part, names in RENAMED.items():
@@ -293,7 +284,7 @@ def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[d
     profile = tensors.get(f"{NETWORK}cycle.profile")
     if profile is not None:
         seasonal = description.pop("seasonal", bool(profile.any()))  # version 1 did not write it
-        tensors[f"{NETWORK}cycle.seasonal"] = torch.tensor(seasonal)
+        tensors[f"{NETWORK}cycle.seasonal"] = torch.tensor(float(seasonal))
     return description, tensors
 
 

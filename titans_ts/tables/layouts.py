@@ -334,7 +334,7 @@ def _read_wide(table: pd.DataFrame, times: Hashable, roles: tuple[str, str, str]
         column = table[name]
         dtypes.append(column.dtype)
         values[channel] = _floats(column, f"column {name!r}", partial(describe_text, table, name, *roles))
-    labels = table.index if times is None else pd.Index(table[times])
+    labels = table.index if times is None else _labels(table[times])
     if is_first and not labels.is_unique:
         _check_repeated(table, times, columns, roles)
     if is_first:
@@ -343,6 +343,11 @@ def _read_wide(table: pd.DataFrame, times: Hashable, roles: tuple[str, str, str]
     if times is None:
         return Rows(Layout("wide", index=labels[:0]), columns, labels, values)
     return Rows(Layout("wide", time_col=times), columns, labels, values)
+
+
+def _labels(column: pd.Series) -> pd.Index:
+    """A column of times as an Index, which pandas has none of for float16."""
+    return pd.Index(column.astype(np.float32) if column.dtype == np.float16 else column)
 
 
 def _check_repeated(table: pd.DataFrame, times: Hashable, columns: pd.Index, roles: tuple[str, str, str]) -> None:
