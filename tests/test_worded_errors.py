@@ -26,7 +26,20 @@ from titans_ts.devices import find_device
 
 ROOT = str(Path(titans_ts.__file__).parents[1])
 WORDED = (ValueError, TypeError, FloatingPointError, FileNotFoundError, MemoryError)
-SUBJECTS = "` table column series time Series channel frequency array index row levels".split()
+SUBJECTS = [
+    "`",
+    "table",
+    "column",
+    "series",
+    "time",
+    "Series",
+    "channel",
+    "frequency",
+    "array",
+    "index",
+    "row",
+    "levels",
+]
 SMALL = dict(horizon=3, lookback=8, d_model=8, n_heads=2, n_layers=1, max_epochs=0, random_state=0, verbose=0)
 QUICK = SMALL | dict(combine=False, context="window", linear_path=True)
 ROWS = 40

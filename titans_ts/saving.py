@@ -320,8 +320,8 @@ def _manifest(folder: Path) -> dict[str, str]:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"'{folder}' must be a folder, but is a file. Check the path.")
     try:
-        manifest = json.loads(path.read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
+        manifest = json.loads(_bytes(path))
+    except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:
         raise ValueError(f"'{path}' must be JSON, but was truncated or edited ({error}). {REMEDY}") from None
@@ -351,8 +351,8 @@ def _read(folder: Path) -> list[bytes]:
     for name, expected in manifest.items():
         path = folder / name
         try:
-            contents.append(path.read_bytes())
-        except (FileNotFoundError, IsADirectoryError):
+            contents.append(_bytes(path))
+        except FileNotFoundError:
             if _manifest(folder) != manifest:  # a save has just replaced the model
                 return _read(folder)
             raise ValueError(f"'{path}' must be there as {MANIFEST} says, but is missing. {REMEDY}") from None
@@ -362,6 +362,13 @@ def _read(folder: Path) -> list[bytes]:
                 f"{REMEDY}"
             )
     return contents
+
+
+def _bytes(path: Path) -> bytes:
+    """A file's content; FileNotFoundError for a folder, and for a device or pipe, which might never end."""
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return path.read_bytes()
 
 
 def _write(path: Path, data: bytes) -> None:
