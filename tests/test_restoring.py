@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import torch
 
 from titans_ts import TitansForecaster
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.restoring import check_arrays, restore_network
+from titans_ts.restoring import check_arrays, check_times, restore_long_term, restore_network
 
 ROWS = 60
 SPARE = 2**30  # bytes that a load of these small models may take beyond what the process has
@@ -278,3 +279,30 @@ def test_arrays_are_held_against_the_number_of_series() -> None:
         check_arrays(arrays | {"observed": np.ones(5)}, 2, 2)
     with pytest.raises(ValueError, match="`std` must be finite numbers, but has NaN or infinity"):
         check_arrays(arrays | {"std": np.array([1, np.inf])}, 2, 2)
+
+
+def test_a_long_term_memory_is_held_against_the_network(model: TitansForecaster) -> None:
+    held = model.fitted_.long_term
+    assert held is not None
+    network, config = model.network_.config, held.memory.config
+    weights, state = dict(held.memory.state_dict()), held.state.tensors()
+    found = restore_long_term(config, network, weights, state)
+    assert all(torch.equal(tensor, state[name]) for name, tensor in found.state.tensors().items())
+    with pytest.raises(ValueError, match="`long_term` must have the network's cycle, 4, got 5"):
+        restore_long_term(replace(config, cycle=5), network, weights, state)
+    with pytest.raises(ValueError, match=r"must have a tensor 'blocks.0.log_rate' of shape \(2,\), or more"):
+        restore_long_term(replace(config, rates=(0.1, 0.2), forgetting=(0.1,)), network, weights, state)
+    with pytest.raises(ValueError, match=r"`depth` of the long-term memory must be at most \d+, got 1000000\."):
+        restore_long_term(replace(config, depth=10**6), network, weights, state)
+    with pytest.raises(ValueError, match=r"`0.keys.0` must have shape"):
+        restore_long_term(config, network, weights, state | {"0.keys.0": state["0.keys.0"][:1]})
+
+
+def test_times_of_a_zone_are_those_that_clocks_can_be_looked_up_for(model: TitansForecaster) -> None:
+    panel = model.fitted_.panel
+    assert panel.calendar.local
+    check_times(panel.calendar, panel.data)
+    far = replace(panel.data, starts=panel.data.starts + 2**40)
+    with pytest.raises(ValueError, match="`starts` must lie within 3660000 days of 1970, got 1099"):
+        check_times(panel.calendar, far)
+    check_times(replace(panel.calendar, local=False), far)

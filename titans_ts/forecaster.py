@@ -604,7 +604,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
         FileExistsError
             If `path` is a file, or a folder with anything but a model that this version can load; it is left alone.
         TypeError
-            If a series or column has a name of a kind that cannot be kept; nothing is written.
+            If a series or column has a name of a kind that cannot be kept, or `path` is none; nothing is written.
         OSError
             If the folder cannot be written, or the disk is full.
 
@@ -645,6 +645,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster):
             If `path` does not exist.
         ValueError
             If it holds no saved model, one of a newer format, or files that were truncated or edited: names the file.
+            If what it says does not fit together, such as sizes and weights, or weights are not finite.
             If `device`, given or saved, is not one of this machine.
         """
         forecaster, fitted = load_model(cls, path)

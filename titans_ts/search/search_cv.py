@@ -92,7 +92,8 @@ class TitansSearchCV(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     storage : path, str or optuna storage, optional
         In memory if None. A file is a journal, or SQLite where it ends in .db, .sqlite or .sqlite3; anything with
         "://" is a database's URL. A study that is there already goes on, with more trials if `n_trials` has grown; it
-        must have been begun with the same space, data, scoring, windows and parameters of `estimator`.
+        must have been begun with the same space, data, scoring, windows and parameters of `estimator`. A process that
+        is killed loses the trial it was at; one that held the lock of a journal keeps others waiting for half a minute.
     study_name : str, optional
         "titans_ts" if None.
     sampler, pruner : optuna sampler and pruner, optional
