@@ -2,7 +2,7 @@
 
 One process calls each of `fit`, `predict`, `update` and `save` with `load` two hundred times, on a small trained model
 with a long-term memory and intervals. After each twentieth call garbage is collected and the resident memory of the
-process is read. Told is by how much it grew from the quarter of the calls, by when caches are filled, to the last one,
+process is read. Told is by how much it grew after the first 30 %, by when caches are filled, up to the last one,
 and what that is for each call; a leak grows with the calls.
 """
 
