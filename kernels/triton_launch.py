@@ -23,7 +23,8 @@ import triton.language as tl
 from torch import Tensor
 
 from .triton_backward import PHASES
-from .triton_common import DTYPES, INTERPRETED
+from .triton_common import DTYPES
+from .triton_common import INTERPRETED as INTERPRETED
 
 MOST_LANES, SMALLEST_DOT = 64, 16
 WIDEST = {1: 128, 2: 64}  # head size, and hidden size, by depth

@@ -128,12 +128,12 @@ def convolution_is_trusted(x: Tensor, heads: int) -> bool:
 
 def _check_device(device: torch.device) -> None:
     try:
-        from .triton_common import INTERPRETED
+        from . import triton_launch
     except ImportError as error:
         raise ValueError(f"`device` {device} needs the package triton, which cannot be imported ({error}).") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"`device` must be a GPU that torch can use, got {device}.")
-    if device.type != "cuda" and not INTERPRETED:
+    if device.type != "cuda" and not triton_launch.INTERPRETED:
         raise ValueError(
             f"`device` must be a GPU, got {device}. With TRITON_INTERPRET=1 in the environment before the first import "
             "kernels run on a CPU."

@@ -15,6 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,9 @@ PACKAGES = ("titans-ts", "pandas", "numpy", "torch")
 CALLS, EVERY = 200, 20
 ROWS, SERIES = 300, 4
 MOST = 8.0  # MiB that resident memory may grow from the first quarter of the calls on
-SIZE = dict(horizon=12, lookback=48, d_model=16, n_heads=2, n_layers=1, max_epochs=1, random_state=0, verbose=0)
+SIZE: dict[str, Any] = dict(
+    horizon=12, lookback=48, d_model=16, n_heads=2, n_layers=1, max_epochs=1, random_state=0, verbose=0
+)
 
 
 def main(argv: list[str] | None = None) -> None:
