@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test check docs dist bench tables streams competitions intervals memory
+.PHONY: help demo test coverage check docs dist bench tables streams competitions intervals memory
 
 TABLES := etth1 etth2 ettm1 ettm2 weather
 
@@ -16,6 +16,9 @@ demo: $(READY) ## forecast a week of bicycle rentals and draw it, offline
 
 test: $(READY) ## run all tests but the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" -n auto --maxprocesses 8 --dist worksteal
+
+coverage: $(READY) ## run the same tests and list the lines of the package that none of them reaches
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" -n auto --maxprocesses 8 --dist worksteal --cov --cov-report=term-missing
 
 check: $(READY) docs ## lint, formatting, types and documentation
 	$(BIN)/ruff check

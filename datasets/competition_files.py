@@ -154,7 +154,8 @@ def _read_csv(published: PublishedFile, path: Path, **how: Any) -> pd.DataFrame:
 
 def _cells(path: Path, cells: pd.DataFrame) -> np.ndarray:
     try:
-        return cells.to_numpy(dtype=np.float64)
+        numbers: np.ndarray = cells.to_numpy(dtype=np.float64)
+        return numbers
     except ValueError as error:
         raise ValueError(f"{path} has a cell that is no number: {error}. {AGAIN}") from error
 

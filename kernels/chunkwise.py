@@ -94,7 +94,7 @@ def scan(
         init = weights if plan.to_init or state is None else ()
         tensors = (q, k, v, alpha, eta, theta, *init, *(w for group in groups[:taken] for w in group))
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-            y, *ends = _Scan.apply(plan, _Tape(), *tensors)
+            y, *ends = _Scan.apply(plan, _Tape(), *tensors)  # type: ignore[no-untyped-call]
         else:
             y, *ends = _forward(plan, None, tensors)
         groups = (*_layers(plan, ends), *groups[returned:])

@@ -72,4 +72,5 @@ def _surprise(weights: tuple[Tensor, ...], k: Tensor, v: Tensor) -> tuple[Tensor
     def loss(weights: tuple[Tensor, ...]) -> Tensor:
         return (_mlp(weights, k) - v).square().sum()
 
-    return torch.func.grad(loss)(weights)
+    gradients: tuple[Tensor, ...] = torch.func.grad(loss)(weights)
+    return gradients

@@ -11,7 +11,7 @@ from . import checks
 from .agreement import dtype_name
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch leaves it without types
 def scan_agreed_before(
     device: torch.device, dtype: torch.dtype, depth: int, head_dim: int, hidden: int, decay_to: str, gradients: bool
 ) -> bool:
@@ -23,7 +23,7 @@ def scan_agreed_before(
     return checks.all_agree(device, kind="ScanCase", dtype=dtype_name(dtype), decay_to=decay_to, **fields)
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch leaves it without types
 def convolution_agreed_before(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
     """Whether the convolution's kernels have been checked, and agree."""
     return checks.all_agree(device, kind="ConvolutionCase", dtype=dtype_name(dtype), head_dim=head_dim)

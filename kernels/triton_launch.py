@@ -23,7 +23,8 @@ import triton.language as tl
 from torch import Tensor
 
 from .triton_backward import PHASES
-from .triton_common import DTYPES, INTERPRETED
+from .triton_common import DTYPES
+from .triton_common import INTERPRETED as INTERPRETED
 
 MOST_LANES, SMALLEST_DOT = 64, 16
 WIDEST = {1: 128, 2: 64}  # head size, and hidden size, by depth
@@ -163,7 +164,7 @@ def shared_memory(depth: int, width: int, dtype: torch.dtype) -> int:
     return SHARED_MEMORY[depth][dtype] if width > WIDEST[depth] // 2 else 0
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch leaves it without types
 @functools.cache
 def shared_memory_of(device: torch.device) -> int:
     """Bytes of shared memory that a program may have."""

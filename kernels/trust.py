@@ -110,7 +110,8 @@ def scan_is_trusted(
         from .traced import scan_agreed_before
 
         sizes = len(weights), q.shape[-1], weights[0].shape[-1]
-        return scan_agreed_before(q.device, q.dtype, *sizes, decay_to, gradients)
+        agreed: bool = scan_agreed_before(q.device, q.dtype, *sizes, decay_to, gradients)
+        return agreed
     return checks.trust(case_of(q, gates, weights, chunk_size, state, decay_to, return_state, gradients), q)
 
 
@@ -120,7 +121,8 @@ def convolution_is_trusted(x: Tensor, heads: int) -> bool:
     if torch.compiler.is_compiling():
         from .traced import convolution_agreed_before
 
-        return convolution_agreed_before(x.device, x.dtype, head_dim)
+        agreed: bool = convolution_agreed_before(x.device, x.dtype, head_dim)
+        return agreed
     return checks.trust(ConvolutionCase(dtype_name(x.dtype), head_dim), x)
 
 

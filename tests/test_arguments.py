@@ -9,7 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from titans_ts.arguments import check_flag, check_integer, check_no_targets, check_seconds, check_share, match_series
+from titans_ts.arguments import (
+    MOST,
+    check_choice,
+    check_column,
+    check_flag,
+    check_integer,
+    check_no_targets,
+    check_seconds,
+    check_seed,
+    check_share,
+    match_series,
+)
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
 
@@ -136,3 +147,33 @@ def test_seconds_that_are_no_positive_finite_number_are_named(value: Any) -> Non
     words = f"`time_limit` must be a positive finite number of seconds, or None for no limit, got {value!r}."
     with pytest.raises(ValueError, match=exactly(words)):
         check_seconds("time_limit", value)
+
+
+def test_a_count_has_a_bound_that_integers_of_tensors_hold() -> None:
+    assert check_integer("horizon", MOST, 1) == MOST
+    with pytest.raises(ValueError, match=exactly(f"`horizon` must be an integer <= {MOST}, got one of 100 bits.")):
+        check_integer("horizon", 10**30, 1)
+
+
+@pytest.mark.parametrize("value", ["c", None, pd.NA, np.array(["a", "b"]), pd.Series(["a"]), ["a"], 1])
+def test_what_is_none_of_the_choices_is_named(value: Any) -> None:
+    assert check_choice("missing", "a", ("a", "b")) == "a"
+    with pytest.raises(ValueError, match=r"^`missing` must be one of \('a', 'b'\), got "):
+        check_choice("missing", value, ("a", "b"))
+
+
+@pytest.mark.parametrize("value", [[], {}, ("a", [1]), pd.NA, np.array([1])])
+def test_what_names_no_column_is_refused(value: Any) -> None:
+    for name in ("y", 0, None, ("t", 1)):
+        check_column("id_col", name)
+    with pytest.raises(TypeError, match=r"^`id_col` must be the name of a column, got "):
+        check_column("id_col", value)
+
+
+@pytest.mark.parametrize("value", [-1, 2**32, 2.5, True, "7", np.timedelta64(3, "h"), [1]])
+def test_what_cannot_seed_a_generator_is_named(value: Any) -> None:
+    assert check_seed(np.int64(7)).randint(1000) == check_seed(7).randint(1000)
+    with pytest.raises(
+        ValueError, match=r"^`random_state` must be an integer in \[0, 2\*\*32\), a RandomState or None"
+    ):
+        check_seed(value)

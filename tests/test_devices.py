@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from titans_ts.devices import find_device, isolated, local_gpu, seeded, seeded_gpu, under_torchrun
+from titans_ts.devices import enough_memory, find_device, isolated, local_gpu, seeded, seeded_gpu, under_torchrun
 
 CPU = torch.device("cpu")
 
@@ -175,3 +176,12 @@ def test_random_numbers_of_a_gpu_are_fixed_and_those_outside_go_on() -> None:
         assert not torch.equal(torch.rand(3, device=gpu), within)
     assert torch.equal(torch.cuda.get_rng_state(), before)
     assert torch.equal(torch.get_rng_state(), on_cpu)
+
+
+def test_a_refused_allocation_names_the_sizes_that_asked_for_it():
+    with pytest.raises(MemoryError, match=r"^`a` = 3, `b` = 8 need more memory than there"), enough_memory(a=3, b=8):
+        torch.empty(2**50)
+    with pytest.raises(MemoryError, match=r"^`horizon` = 4 need"), enough_memory(horizon=4):
+        np.empty(2**55)
+    with pytest.raises(RuntimeError, match="other"), enough_memory(horizon=4):
+        raise RuntimeError("other")

@@ -92,3 +92,8 @@ def test_squared_errors_are_of_each_row_over_the_scale_of_its_series(fitted: Fit
 def test_rows_that_were_fitted_are_not_scored(fitted: FittedModel) -> None:
     with pytest.raises(ValueError, match="must come after the rows fitted, but series 'a' overlaps them by 3"):
         fitted.squared_errors(panel_of(5, ROWS - 3), np.array([0, 1]))
+
+
+def test_rows_far_beyond_those_fitted_are_not_forecast(fitted: FittedModel) -> None:
+    with pytest.raises(ValueError, match=r"at most 100000 steps after the rows fitted, but series 'a' begins 100001"):
+        fitted.squared_errors(panel_of(5, ROWS + 100_001), np.array([0, 1]))

@@ -160,3 +160,9 @@ def test_zones_of_other_libraries_come_back_as_the_same_times(zone):
     index = pd.DatetimeIndex(["2024-03-30", "2024-04-01"], tz=zone)
     assert [time.isoformat() for time in sent(index)] == [time.isoformat() for time in index]
     assert sent(index.dtype).unit == index.unit
+
+
+@pytest.mark.parametrize("name", ["datetime64[s, dateutil//etc/passwd]", "datetime64[s, dateutil/../x]", 7, None])
+def test_a_dtype_opens_no_file(name):
+    with pytest.raises(ValueError, match="a dtype must be named by text, and its zone by a name of zones"):
+        unpack({"dtype": name})

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import operator
-from numbers import Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.utils import check_random_state
 
+from .reals import is_real
 from .tables.panel import Panel
 
+MOST = 2**31 - 1  # of what is counted
 # Tables whose series need no name: where it is unknown they are known by their position.
 NAMELESS = {"array", "series", "single"}
 
@@ -55,7 +58,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def check_integer(name: str, value: Any, low: int, default: int | None = None) -> int:
-    """`value` as an int of at least `low`; NumPy's is one too. The default for None where there is one."""
+    """`value` as an int from `low` to `MOST`; NumPy's is one too. The default for None where there is one."""
     if value is None and default is not None:
         return default
     try:
@@ -66,13 +69,43 @@ def check_integer(name: str, value: Any, low: int, default: int | None = None) -
         raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.") from None
     if whole < low:
         raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
+    if whole > MOST:
+        raise ValueError(f"`{name}` must be an integer <= {MOST}, got one of {whole.bit_length()} bits.")
     return whole
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """`value`, one of `choices`; a string alone can be, since arrays and missing values compare to neither."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"`{name}` must be one of {choices}, got {value!r}.")
+    return value
+
+
+def check_column(name: str, value: Any) -> None:
+    """Refuse what names no column: what has no hash, and the missing value that equals nothing, itself included."""
+    try:
+        hash(value)
+    except TypeError:
+        value_is_name = False
+    else:
+        value_is_name = value is not pd.NA
+    if not value_is_name:
+        raise TypeError(f"`{name}` must be the name of a column, got {value!r} of type {type(value).__name__}.")
+
+
+def check_seed(value: Any) -> np.random.RandomState:
+    """The generator of a `random_state`: an int, a RandomState, or None for another one each time."""
+    is_whole = isinstance(value, (int, np.integer)) and is_real(value)
+    is_generator = value is None or value is np.random or isinstance(value, np.random.RandomState)
+    if not is_generator and not (is_whole and 0 <= value < 2**32):
+        raise ValueError(f"`random_state` must be an integer in [0, 2**32), a RandomState or None, got {value!r}.")
+    generator: np.random.RandomState = check_random_state(value)
+    return generator
 
 
 def check_share(name: str, value: Any) -> float:
     """`value` as a number between 0 and 1, neither of them; NumPy's numbers are some too."""
-    number = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
-    if not (number and 0 < float(value) < 1):
+    if not (is_real(value) and 0 < float(value) < 1):
         raise ValueError(f"`{name}` must be a number between 0 and 1, got {value!r}.")
     return float(value)
 
@@ -81,7 +114,6 @@ def check_seconds(name: str, value: Any) -> float | None:
     """`value` as a positive finite number of seconds, or None for no limit; NumPy's numbers are some too."""
     if value is None:
         return None
-    number = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
-    if not (number and 0 < float(value) < math.inf):
+    if not (is_real(value) and 0 < float(value) < math.inf):
         raise ValueError(f"`{name}` must be a positive finite number of seconds, or None for no limit, got {value!r}.")
     return float(value)

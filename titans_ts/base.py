@@ -12,7 +12,7 @@ from .tables.panel import Panel
 from .tables.read import read_table
 
 
-class PanelForecaster(BaseEstimator):
+class PanelForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A forecaster of tables; `id_col`, `time_col`, `target_col` and `missing` are among its parameters."""
 
     id_col: str

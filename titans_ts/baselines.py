@@ -157,7 +157,8 @@ class SeasonalNaive(Baseline):
         data = panel.data
         season = np.where(data.lengths >= self.season_, self.season_, 1)[:, None]
         before = season - np.arange(steps) % season  # rows before the end that each step repeats
-        return data.values[(data.offsets + data.lengths)[:, None] - before]
+        forecast: np.ndarray = data.values[(data.offsets + data.lengths)[:, None] - before]
+        return forecast
 
 
 class Drift(Baseline):
@@ -185,7 +186,8 @@ def drift(data: SeriesData[np.ndarray], steps: int) -> np.ndarray:
     """The line through the first and the last row of each series, on for `steps`: (n_series, steps)."""
     first, last = data.values[data.offsets], data.values[data.offsets + data.lengths - 1]
     slope = (last - first) / np.maximum(data.lengths - 1, 1)
-    return last[:, None] + slope[:, None] * np.arange(1, steps + 1)
+    forecast: np.ndarray = last[:, None] + slope[:, None] * np.arange(1, steps + 1)
+    return forecast
 
 
 class MeanForecaster(Baseline):

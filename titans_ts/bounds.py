@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from .reals import is_real
 from .tables.panel import Panel
 
 
@@ -52,7 +52,8 @@ class Bounds:
         if self.lower is None and self.upper is None:
             return forecast
         low, high = (bound[:, None, None] for bound in self.of_series(panel))
-        return np.clip(forecast, low, high)
+        clipped: np.ndarray = np.clip(forecast, low, high)
+        return clipped
 
     def of_series(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """The bounds of each series, (n_series,), infinite where there is none."""
@@ -69,7 +70,7 @@ class Bounds:
 def _check(name: str, bound: Any, panel: Panel) -> None:
     given = bound if isinstance(bound, Mapping) else {} if bound is None else {None: bound}
     for value in given.values():
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real) or math.isnan(value):
+        if not is_real(value) or math.isnan(value):
             raise ValueError(f"`{name}` must be a number, a dict from id to number, or None, got {value!r}.")
     if isinstance(bound, Mapping) and (unknown := [key for key in bound if key not in panel.ids]):
         raise ValueError(

@@ -76,6 +76,6 @@ class ClosedForm(Baseline):
 
     def _forecast(self, steps: int, panel: Panel, fitted: bool) -> np.ndarray:
         model = self.forecaster_.fitted_
-        if fitted:
-            return model.forecast(steps)[..., 0]
-        return model.forecast(steps, panel, match_series(panel, model.panel, type(self).__name__))[..., 0]
+        rows = () if fitted else (panel, match_series(panel, model.panel, type(self).__name__))
+        forecast: np.ndarray = model.forecast(steps, *rows)[..., 0]
+        return forecast

@@ -270,7 +270,8 @@ def best_weights(errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """
     samples = errors.shape[1]
     if samples < 2:
-        return weights.mean(0)
+        mean: np.ndarray = weights.mean(0)
+        return mean
     mean = errors.mean(1)
     worse = errors - errors[mean.argmin()]
     allowed = np.maximum(worse.std(1, ddof=1) / np.sqrt(samples), NEAR * mean.min() + SMALLEST)

@@ -90,4 +90,5 @@ def _seconds(calendar: Calendar) -> float | None:
     offset = calendar.offset
     if not isinstance(offset, pd.offsets.Tick) or isinstance(offset, pd.offsets.Day):
         return None
-    return pd.Timedelta(offset).total_seconds()
+    seconds: float = pd.Timedelta(offset).total_seconds()
+    return seconds

@@ -35,7 +35,7 @@ def find_device(name: str | None) -> torch.device:
         if str(name) == "cuda":
             device = local_gpu()
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         raise ValueError(f"`device` must be a device of this machine such as 'cpu', got {name!r}: {error}") from error
     return device
 
@@ -82,6 +82,24 @@ def isolated() -> Iterator[None]:
             stack.enter_context(torch.device("cpu"))
         torch.get_num_threads()  # a thread has the number that was set only once it is asked for
         yield
+
+
+@contextmanager
+def enough_memory(**sizes: int) -> Iterator[None]:
+    """Say which sizes ask for more memory than there is, where PyTorch or NumPy is refused it within the block.
+
+    Raises
+    ------
+    MemoryError
+        Naming each parameter of `sizes` and its value.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
+            raise
+        listed = ", ".join(f"`{name}` = {size}" for name, size in sizes.items())
+        raise MemoryError(f"{listed} need more memory than there is; lower the largest of them. ({error})") from error
 
 
 @contextmanager

@@ -86,9 +86,10 @@ def draw_line(axes: Axes, values: pd.Series, colour: str, label: str | None, wid
 
 def positions(times: pd.Index) -> np.ndarray:
     """Times as matplotlib takes them; those of a zone in UTC, from which the axis is labelled in the zone."""
-    if isinstance(times, pd.DatetimeIndex):
-        return (times if times.tz is None else times.tz_convert(None)).to_numpy()
-    return times.to_numpy()
+    if isinstance(times, pd.DatetimeIndex) and times.tz is not None:
+        times = times.tz_convert(None)
+    found: np.ndarray = times.to_numpy()
+    return found
 
 
 def finish(axes: Axes, times: pd.Index | None, title: str | None) -> None:

@@ -29,7 +29,7 @@ from .stream.reading import Core, LongTerm, OriginReader, Reading, advance, firs
 from .stream.surprise import surprises
 from .tables.covariates import covariates_ahead
 from .tables.future import future_of_rows
-from .tables.panel import Panel
+from .tables.panel import MOST_SKIPPED, Panel
 from .tables.series_data import SeriesData
 from .training.choices import Choice
 from .training.history import History
@@ -436,7 +436,7 @@ class FittedModel:
         Raises
         ------
         ValueError
-            If rows of a series overlap those fitted: names it.
+            If rows of a series overlap those fitted, or lie more than 100,000 steps after them: names it.
         """
         data, begin = panel.data, self.panel.data.ends[series]
         ahead = np.zeros(panel.n_series, dtype=np.int64) if panel.layout.kind == "array" else data.starts - begin
@@ -444,6 +444,12 @@ class FittedModel:
             which = panel.id_of(int(ahead.argmin()))
             raise ValueError(
                 f"`df` must come after the rows fitted, but series {which!r} overlaps them by {-ahead.min()}."
+            )
+        if (ahead > MOST_SKIPPED).any():
+            i = int(ahead.argmax())
+            raise ValueError(
+                f"`df` must begin at most {MOST_SKIPPED} steps after the rows fitted, but series {panel.id_of(i)!r} "
+                f"begins {ahead[i]} after them; bring `update` the rows between, or correct its times."
             )
         steps = int((ahead + data.lengths).max())
         fitted = self.panel.take(series)

@@ -12,13 +12,20 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .arguments import check_flag, check_integer, check_no_targets, check_seconds
+from .arguments import (
+    check_choice,
+    check_column,
+    check_flag,
+    check_integer,
+    check_no_targets,
+    check_seconds,
+    check_seed,
+)
 from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
-from .devices import find_device
+from .devices import enough_memory, find_device
 from .evaluation import EvaluatedForecaster
 from .exporting import ExportingForecaster
 from .fitting import FitOptions, fit_model
@@ -366,6 +373,8 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
             Naming the parameter, or the column, series and time, that is wrong.
         FloatingPointError
             If the loss becomes infinite or NaN.
+        MemoryError
+            If the sizes asked for need more memory than there is.
         RuntimeError
             If several processes train together and another was killed, has failed, or is silent for too long.
 
@@ -376,13 +385,12 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
         """
         check_no_targets(y)
         time_limit = check_seconds("time_limit", self.time_limit)
-        with Progress(time_limit, self.verbose if first_rank() else 0) as progress:
+        verbose = check_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
+        with Progress(time_limit, verbose if first_rank() else 0) as progress:
             progress.begin("reading")
             device = find_device(self.device)
-            if self.outliers not in OUTLIERS:
-                raise ValueError(f"`outliers` must be one of {OUTLIERS}, got {self.outliers!r}.")
-            if self.context not in CONTEXTS:
-                raise ValueError(f"`context` must be one of {CONTEXTS}, got {self.context!r}.")
+            check_choice("outliers", self.outliers, OUTLIERS)
+            check_choice("context", self.context, CONTEXTS)
             checkpoint = self._checkpoint()
             earlier = getattr(self, "fitted_", None) if check_flag("warm_start", self.warm_start) else None
             names = self._covariate_names()
@@ -396,7 +404,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
             if self.outliers == "fill":
                 panel = fill_outliers(panel)
             defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            seed = int(check_seed(self.random_state).randint(2**31 - 1))
             if earlier is not None:
                 check_same_series(panel, earlier.panel)
                 shape = earlier.network.config
@@ -424,7 +432,9 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
                 earlier=earlier,
                 checkpoint=checkpoint,
             )
-            fitted = fit_model(panel, fold, config, options, on_evaluation, progress)
+            sizes = {name: getattr(config, name) for name in ("lookback", "horizon", "cycle", "d_model", "n_layers")}
+            with enough_memory(n_series=config.n_series, **sizes):
+                fitted = fit_model(panel, fold, config, options, on_evaluation, progress)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.fitted_ = fitted
@@ -595,7 +605,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
         FileExistsError
             If `path` is a file, or a folder with anything but a model that this version can load; it is left alone.
         TypeError
-            If a series or column has a name of a kind that cannot be kept; nothing is written.
+            If a series or column has a name of a kind that cannot be kept, or `path` is none; nothing is written.
         OSError
             If the folder cannot be written, or the disk is full.
 
@@ -636,6 +646,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
             If `path` does not exist.
         ValueError
             If it holds no saved model, one of a newer format, or files that were truncated or edited: names the file.
+            If what it says does not fit together, such as sizes and weights, or weights are not finite.
             If `device`, given or saved, is not one of this machine.
         """
         forecaster, fitted = load_model(cls, path)
@@ -653,6 +664,8 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
         return tags
 
     def _covariate_names(self) -> CovariateNames | None:
+        for name in ("id_col", "time_col", "target_col"):
+            check_column(name, getattr(self, name))
         roles = (self.id_col, self.time_col, self.target_col)
         return CovariateNames.of(self.static_cols, self.past_cols, self.future_cols, self.calendar, roles)
 

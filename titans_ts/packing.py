@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -15,6 +16,7 @@ from pandas.api.types import pandas_dtype
 from .tables.calendar import Calendar
 from .tables.zones import dtype_name
 
+_FILE_AS_ZONE = re.compile(r"dateutil/(/|.*\.\.)")
 # Offsets whose alias does not say all of them.
 UNNAMED_OFFSETS = (
     pd.DateOffset,
@@ -116,7 +118,7 @@ def unpack(value: Any) -> Any:
     readers: dict[str, Callable[[Any], Any]] = {
         "float": float,
         "list": lambda packed: [unpack(part) for part in packed],
-        "dtype": pandas_dtype,
+        "dtype": _read_dtype,
         "label": lambda packed: unpack(packed)[0],
         "index": _unpack_index,
         "map": lambda packed: {unpack(key): unpack(part) for key, part in packed},
@@ -126,8 +128,15 @@ def unpack(value: Any) -> Any:
     return readers[kind](content)
 
 
+def _read_dtype(name: Any) -> Any:
+    """The dtype of this name; dateutil would open any file that a zone of its own names."""
+    if not isinstance(name, str) or _FILE_AS_ZONE.search(name):
+        raise ValueError(f"a dtype must be named by text, and its zone by a name of zones, got {name!r}.")
+    return pandas_dtype(name)
+
+
 def _unpack_index(packed: dict[str, Any]) -> pd.Index:
-    dtype = pandas_dtype(packed["dtype"])
+    dtype = _read_dtype(packed["dtype"])
     if "range" in packed:
         index = pd.RangeIndex(*packed["range"])
     elif "codes" in packed:

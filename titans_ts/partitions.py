@@ -85,7 +85,10 @@ def predict_partitions(
     options = {name: value for name, value in given.items() if value is not None}
     meta = _meta(model, ddf._meta, options)
     ddf = ddf[columns]
-    return ddf.map_partitions(_predict, _broadcast(model), h, options, meta, meta=meta, align_dataframes=False)
+    forecasts: dd.DataFrame = ddf.map_partitions(
+        _predict, _broadcast(model), h, options, meta, meta=meta, align_dataframes=False
+    )
+    return forecasts
 
 
 def _broadcast(model: Any) -> Any:

@@ -33,17 +33,15 @@ from torch import Tensor
 from . import __version__
 from .bounds import Bounds
 from .combination import Combination
-from .devices import isolated, seeded
+from .devices import isolated
 from .fitted import FittedModel
 from .intervals.calibration import Calibration
-from .model import ModelConfig, SimbaForecaster
-from .model.long_term import LongTermMemory
+from .model import ModelConfig
 from .model.long_term_config import LongTermConfig
-from .model.stream_state import StreamState
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
 from .regression.dynamic import DynamicRegression
+from .restoring import check_arrays, check_times, restore_long_term, restore_network
 from .statistical.model import StatisticalModel
-from .stream.reading import LongTerm
 from .tables.calendar import Calendar
 from .tables.covariate_columns import Covariates
 from .tables.layouts import Layout
@@ -92,8 +90,9 @@ def save_model(parameters: dict[str, Any], fitted: FittedModel, path: str | os.P
 
     Errors as `TitansForecaster.save` lists them.
     """
+    folder = _folder(path)
     description, tensors = _describe(parameters, fitted)
-    token, folder = secrets.token_hex(8), Path(path)
+    token = secrets.token_hex(8)
     files = {
         f"forecaster-{token}.json": _json(description),
         f"weights-{token}.safetensors": safetensors.torch.save(tensors),
@@ -127,8 +126,8 @@ def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str
 
     Errors as `TitansForecaster.load` lists them.
     """
-    folder = Path(path)
-    if not folder.exists():
+    folder = _folder(path)
+    if not _exists(folder):
         raise FileNotFoundError(
             f"`path` must be a folder that `save` wrote, but {str(folder)!r} does not exist. Check its spelling."
         )
@@ -142,6 +141,23 @@ def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str
             f"'{folder}' must describe a forecaster, but cannot be read as one ({type(error).__name__}: {error}). "
             f"Save it again with titans_ts {__version__}."
         ) from error
+
+
+def _folder(path: Any) -> Path:
+    """`path` as a Path."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise TypeError(f"`path` must be the path of a folder, as text or a Path, got {path!r}.")
+    return Path(path)
+
+
+def _exists(folder: Path) -> bool:
+    """Whether it does; what is longer than a name can be, or holds a null, does not."""
+    try:
+        return folder.exists()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -199,26 +215,24 @@ def _describe(parameters: dict[str, Any], fitted: FittedModel) -> tuple[dict[str
 
 def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedModel:
     """The fitted model that was described."""
-    config = ModelConfig(**unpack_all(description["config"]))
-    with seeded(0):  # the weights drawn here are replaced
-        network = SimbaForecaster(config)
-    network.load_state_dict(_part(tensors, NETWORK))
+    config, ids = ModelConfig(**unpack_all(description["config"])), unpack(description["ids"])
+    network = restore_network(config, _part(tensors, NETWORK))
+    arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith((NETWORK, MEMORY, HELD))}
+    check_arrays(arrays, config.n_series, len(ids))
     long_term = None
     if found := description.get("long_term"):
-        memory = LongTermMemory(_long_term_config(unpack_all(found), config))
-        memory.load_state_dict(_part(tensors, MEMORY))
-        begun = memory.begin(config.n_series, torch.zeros(config.n_series, dtype=torch.int64))
-        long_term = LongTerm(memory, StreamState.of_tensors(_part(tensors, HELD), begun))
-    arrays = {name: value.numpy() for name, value in tensors.items() if not name.startswith((NETWORK, MEMORY, HELD))}
+        shape = LongTermConfig(**unpack_all(found))
+        long_term = restore_long_term(shape, config, _part(tensors, MEMORY), _part(tensors, HELD))
     calendar, layout = Calendar(**unpack_all(description["calendar"])), Layout(**unpack_all(description["layout"]))
     if description["carries_freq"] and layout.index is not None:
         layout.index.freq = calendar.offset
     scaler = Scaler(arrays.pop("mean"), arrays.pop("std"))
     data = SeriesData(arrays["values"], arrays["lengths"], arrays["starts"], arrays.get("observed"))
+    check_times(calendar, data)
     clock = calendar.local_clock(int(data.starts.min()), int(data.ends.max()))
     data = replace(data, clock=clock, covariates=arrays.get("covariates"))
     covariates = Covariates.of_fields(unpack_all(found)) if (found := description.get("covariates")) else None
-    panel = Panel(data, unpack(description["ids"]), calendar, layout, covariates)
+    panel = Panel(data, ids, calendar, layout, covariates)
     regression = None
     if (found := description.get("regression")) and covariates is not None:
         held = {n.removeprefix(REGRESSION): array for n, array in arrays.items() if n.startswith(REGRESSION)}
@@ -250,14 +264,6 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     )
 
 
-def _long_term_config(found: dict[str, Any], config: ModelConfig) -> LongTermConfig:
-    """The configuration of a long-term memory, which is that of the network where they share it."""
-    for name in ("lookback", "horizon", "n_series", "cycle"):
-        if found[name] != getattr(config, name):
-            raise ValueError(f"`long_term` must have the network's {name}, {getattr(config, name)}, got {found[name]}.")
-    return LongTermConfig(**found)
-
-
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
@@ -265,6 +271,9 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The content that versions 1 and 2 wrote, under the names of version 3."""
+    seasonal = tensors.get(f"{NETWORK}cycle.seasonal")
+    if seasonal is not None and seasonal.dtype == torch.bool:  # before it was a share
+        tensors[f"{NETWORK}cycle.seasonal"] = seasonal.float()
     if "checks" not in description["history"]:
         return description, tensors
     for part, names in RENAMED.items():
@@ -275,7 +284,7 @@ def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[d
     profile = tensors.get(f"{NETWORK}cycle.profile")
     if profile is not None:
         seasonal = description.pop("seasonal", bool(profile.any()))  # version 1 did not write it
-        tensors[f"{NETWORK}cycle.seasonal"] = torch.tensor(seasonal)
+        tensors[f"{NETWORK}cycle.seasonal"] = torch.tensor(float(seasonal))
     return description, tensors
 
 
@@ -314,8 +323,8 @@ def _manifest(folder: Path) -> dict[str, str]:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"'{folder}' must be a folder, but is a file. Check the path.")
     try:
-        manifest = json.loads(path.read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
+        manifest = json.loads(_bytes(path))
+    except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:
         raise ValueError(f"'{path}' must be JSON, but was truncated or edited ({error}). {REMEDY}") from None
@@ -345,8 +354,8 @@ def _read(folder: Path) -> list[bytes]:
     for name, expected in manifest.items():
         path = folder / name
         try:
-            contents.append(path.read_bytes())
-        except (FileNotFoundError, IsADirectoryError):
+            contents.append(_bytes(path))
+        except FileNotFoundError:
             if _manifest(folder) != manifest:  # a save has just replaced the model
                 return _read(folder)
             raise ValueError(f"'{path}' must be there as {MANIFEST} says, but is missing. {REMEDY}") from None
@@ -356,6 +365,13 @@ def _read(folder: Path) -> list[bytes]:
                 f"{REMEDY}"
             )
     return contents
+
+
+def _bytes(path: Path) -> bytes:
+    """A file's content; FileNotFoundError for a folder, and for a device or pipe, which might never end."""
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return path.read_bytes()
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .reals import is_real
 from .tables.panel import Panel
 
 LISTED = 5  # ids, where an error names them
@@ -68,8 +68,7 @@ def check_half_life(value: Any) -> float | None:
     """`value` as a positive finite number of steps, or None for none; NumPy's numbers are some too."""
     if value is None:
         return None
-    number = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
-    if not (number and 0 < float(value) < math.inf):
+    if not (is_real(value) and 0 < float(value) < math.inf):
         raise ValueError(f"`half_life` must be a positive finite number of steps, or None for none, got {value!r}.")
     return float(value)
 

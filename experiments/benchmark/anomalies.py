@@ -130,7 +130,8 @@ def noise(kind: str, rng: np.random.Generator, phase: float) -> np.ndarray:
     if kind == "normal":
         return drawn
     size = np.exp(0.7 * np.sin(2 * np.pi * np.arange(ROWS) / SEASON + phase))
-    return drawn * size / np.sqrt(np.mean(size**2))
+    noise: np.ndarray = drawn * size / np.sqrt(np.mean(size**2))
+    return noise
 
 
 def scores(values: np.ndarray) -> dict[str, np.ndarray]:
@@ -162,7 +163,8 @@ def fitted(rows: np.ndarray, context: str) -> TitansForecaster:
 def core_error(model: TitansForecaster, rows: np.ndarray) -> np.ndarray:
     """Absolute errors of one-step forecasts of the fitted series, (rows,), in the scaler's standard deviations."""
     panel = read_table(rows, calendar=model.fitted_.panel.calendar)
-    return np.abs(model.fitted_.first_errors(panel, np.arange(panel.n_series)))
+    errors: np.ndarray = np.abs(model.fitted_.first_errors(panel, np.arange(panel.n_series)))
+    return errors
 
 
 def of_windows(score: np.ndarray, begins: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -216,7 +216,8 @@ def in_order(competition: Competition, forecast: pd.DataFrame) -> np.ndarray:
     """A forecast of the estimator for each row of `test`."""
     keys = ["unique_id", "ds"]
     ordered = competition.test[keys].merge(forecast, on=keys, how="left", validate="1:1")
-    return ordered[forecast.columns[-1]].to_numpy(dtype=np.float64)
+    values: np.ndarray = ordered[forecast.columns[-1]].to_numpy(dtype=np.float64)
+    return values
 
 
 def baseline(method: str, competition: Competition) -> Any:

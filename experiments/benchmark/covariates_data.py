@@ -95,7 +95,8 @@ class Problem:
 def at_origins(wide: pd.DataFrame, origins: pd.DatetimeIndex, horizon: int) -> np.ndarray:
     """Values of a frame of hours by series, (series, origins, horizon)."""
     first = wide.index.get_indexer(origins)
-    return wide.to_numpy()[np.add.outer(first, np.arange(horizon))].transpose(2, 0, 1)
+    rows: np.ndarray = wide.to_numpy()[np.add.outer(first, np.arange(horizon))].transpose(2, 0, 1)
+    return rows
 
 
 def bike_sharing(root: str | os.PathLike[str] | None = None, horizon: int = DAY) -> Problem:

@@ -203,4 +203,5 @@ def _model(trees: int) -> Any:
 
 
 def _scales(problem: Problem) -> np.ndarray:
-    return problem.scale[problem.ids].to_numpy()[:, None, None]
+    scales: np.ndarray = problem.scale[problem.ids].to_numpy()[:, None, None]
+    return scales

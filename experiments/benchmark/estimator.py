@@ -45,7 +45,8 @@ class Fit(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether it is the estimator as it comes, of whose closed form there is one row for all mixers."""
-        return (self.variant.model | self.variant.train).items() <= TitansForecaster().get_params().items()
+        plain: bool = (self.variant.model | self.variant.train).items() <= TitansForecaster().get_params().items()
+        return plain
 
     def forecaster(self, n_validation: int, **parameters: Any) -> TitansForecaster:
         """The estimator with nothing set but horizon, lookback and what the benchmark's protocol asks for."""

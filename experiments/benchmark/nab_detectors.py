@@ -112,7 +112,8 @@ def distances(values: np.ndarray, long: int = LONG) -> np.ndarray:
     largest = np.maximum.accumulate(np.where(present, np.abs(values), 0))
     deviation = np.maximum(deviation, FLOOR * largest)
     scored = present & (counts >= LEAST) & (deviation > 0)
-    return np.divide(values - mean, deviation, out=np.zeros(len(values)), where=scored)
+    found: np.ndarray = np.divide(values - mean, deviation, out=np.zeros(len(values)), where=scored)
+    return found
 
 
 ERRORS: dict[str, Errors] = {"naive error": naive_error, "seasonal naive error": seasonal_naive_error}
@@ -143,7 +144,8 @@ def _detector(error: Errors, scale: Scaling) -> Detector:
 
 def _score(distance: np.ndarray) -> np.ndarray:
     above = np.maximum(distance, 0)
-    return above / (1 + above)
+    score: np.ndarray = above / (1 + above)
+    return score
 
 
 def _over_last(values: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -38,7 +38,8 @@ def own_detectors() -> dict[str, Detector]:
 def plain(surprise: np.ndarray) -> np.ndarray:
     """Surprise (rows,) as a score in [0, 1): .5 for an error of the usual size, 0 where there is none."""
     found = np.nan_to_num(surprise)
-    return found / (1 + found)
+    share: np.ndarray = found / (1 + found)
+    return share
 
 
 def surprise(timestamps: np.ndarray, values: np.ndarray, context: str = "stream") -> np.ndarray:
@@ -66,7 +67,8 @@ def surprise(timestamps: np.ndarray, values: np.ndarray, context: str = "stream"
         outliers="keep",
     )
     rows = values[:, None]
-    return np.minimum(model.fit(rows[:known]).surprise(rows)[:, 0], LARGEST)
+    found: np.ndarray = np.minimum(model.fit(rows[:known]).surprise(rows)[:, 0], LARGEST)
+    return found
 
 
 def _detect(context: str, scale: Scaling, timestamps: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -24,7 +24,8 @@ def naive2(past: np.ndarray, horizon: int, season: int) -> np.ndarray:
         return np.repeat(past[-1], horizon)
     indices = seasonal_indices(past, season)
     ahead = np.arange(len(past), len(past) + horizon)
-    return past[-1] / indices[(len(past) - 1) % season] * indices[ahead % season]
+    forecast: np.ndarray = past[-1] / indices[(len(past) - 1) % season] * indices[ahead % season]
+    return forecast
 
 
 def is_seasonal(past: np.ndarray, season: int) -> bool:
@@ -46,4 +47,5 @@ def seasonal_indices(past: np.ndarray, season: int) -> np.ndarray:
     first = len(weights) // 2
     ratios, phases = past[first : first + len(trend)] / trend, (first + np.arange(len(trend))) % season
     indices = np.bincount(phases, ratios, season) / np.bincount(phases, minlength=season)
-    return indices / indices.mean()
+    relative: np.ndarray = indices / indices.mean()
+    return relative

@@ -145,7 +145,8 @@ def parts_of(origins: range, size: int) -> Iterator[range]:
 def steps_per_day(freq: str) -> int:
     """Steps of a day; 1 where a step is a day or more."""
     first, second = pd.date_range("2016-07-01", periods=2, freq=freq)
-    return max(1, round(pd.Timedelta("1D") / (second - first)))
+    steps: int = max(1, round(pd.Timedelta("1D") / (second - first)))
+    return steps
 
 
 def split_of(table: str, spec: DatasetSpec) -> tuple[int, int, int]:

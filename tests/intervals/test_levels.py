@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,9 @@ def test_quantiles_rise_and_are_named_as_they_are_written() -> None:
     assert asked == Asked((0.05, 0.5, 0.9), ("Titans", "Titans-q0.05", "Titans-q0.5", "Titans-q0.9"))
 
 
-@pytest.mark.parametrize("wrong", [0, 100, -5, 120, "80", True, None, np.nan, [80, "95"], [[80]], [0.0]])
+@pytest.mark.parametrize(
+    "wrong", [0, 100, -5, 120, "80", True, None, np.nan, [80, "95"], [[80]], [0.0], np.timedelta64(80, "h")]
+)
 def test_a_level_out_of_its_range_is_refused(wrong: Any) -> None:
     if wrong is None:
         wrong = [None]
@@ -46,6 +49,8 @@ def test_a_level_out_of_its_range_is_refused(wrong: Any) -> None:
 def test_a_level_that_seems_to_be_a_share_is_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"`level` is in per cent, got 0\.8; pass 80"):
         Asked.of([95, 0.8], None)
+    with pytest.raises(ValueError, match=r"`level` is in per cent, got Fraction\(1, 2\); pass 50"):
+        Asked.of(Fraction(1, 2), None)
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 80, -0.1, "0.1", [0.1, True]])

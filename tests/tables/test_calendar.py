@@ -338,3 +338,9 @@ def test_labels_of_another_time_zone_awareness_are_refused():
     labels = pd.date_range("2024-01-01", periods=3)
     with pytest.raises(ValueError, match=r"must have dtype datetime64\[us\] as before"):
         Calendar.of(labels).time_index(labels.tz_localize("UTC"))
+
+
+def test_labels_that_the_unit_fitted_cannot_hold_are_refused():
+    fitted = Calendar.of(pd.date_range("2024-01-01", periods=3, freq="h", unit="us"))
+    with pytest.raises(ValueError, match=r"time labels must fit into dtype datetime64\[us\], that of the data fitted"):
+        fitted.time_index(pd.DatetimeIndex(np.array([2**62]).astype("M8[s]")))

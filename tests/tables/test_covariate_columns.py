@@ -73,3 +73,8 @@ def test_columns_of_the_table_come_before_those_of_the_calendar() -> None:
 def test_columns_come_back_from_json() -> None:
     found = Covariates((CovariateColumn("a", PAST, None), CovariateColumn("b", FUTURE, ("x", 2, True, 0.5))))
     assert Covariates.of_fields(unpack_all(pack_fields(found))) == found
+
+
+def test_what_cannot_be_a_name_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"`past_cols` must be a list of names, got \[1\] in it\."):
+        names(past=["a", [1]])

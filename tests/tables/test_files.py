@@ -241,3 +241,9 @@ def test_case_49_offsets_over_a_change_of_clocks_are_read_into_the_zone_that_is_
     assert table["ds"].tolist() == hours.tolist()
     assert str(table["ds"].dt.tz) == "Europe/Berlin"
     assert read_file(path, tz="UTC", date_format="%Y-%m-%dT%H:%M:%S%z")["ds"].tolist() == hours.tolist()
+
+
+def test_a_quote_that_never_closes_is_told(tmp_path):
+    (tmp_path / "table.csv").write_text('ds,y\n2024-01-01,"1\n2024-01-02,2\n')
+    with pytest.raises(ValueError, match=r"table.csv' cannot be read as rows of fields .*; check its quotes"):
+        read_file(tmp_path / "table.csv")

@@ -40,3 +40,9 @@ def test_a_regular_step_divides_all_distances_and_is_half_of_them():
 def test_a_time_of_day_is_shown_where_there_is_one():
     assert show(pd.Timestamp("2024-01-01")) == "2024-01-01"
     assert show(pd.Timestamp("2024-01-01 00:30")) == "2024-01-01 00:30:00"
+
+
+def test_times_too_far_apart_for_any_frequency_are_named():
+    labels = pd.DatetimeIndex(np.array([-(2**62), 7, 2**62 + 14]).astype("M8[s]"))  # at two times of day
+    with pytest.raises(ValueError, match="lie too far apart for any frequency; look for one amiss"):
+        infer_freq(labels)

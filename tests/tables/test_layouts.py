@@ -309,3 +309,9 @@ def test_an_array_of_objects_is_read_where_all_are_numbers():
 def test_an_array_of_other_objects_is_refused(value, words):
     with pytest.raises(TypeError, match=f"an array must hold real numbers, got .*{words}"):
         read(np.array([[1], [value], [2]], dtype=object))
+
+
+def test_times_of_float16_are_refused_as_other_fractions_are():
+    table = pd.DataFrame({"ds": np.arange(6).astype(np.float16) / 2, "a": np.arange(6.0)})
+    with pytest.raises(ValueError, match="time labels 'ds' must be dates, periods or integers, got dtype float"):
+        read_table(table)

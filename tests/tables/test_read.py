@@ -267,3 +267,11 @@ def test_wide_tables_and_series_hold_the_same_as_long_ones(case):
         panel = read_table(table, freq=case.freq)
         assert panel.data.values.tolist() == long.data.values.tolist()
         assert panel.data.starts.tolist() == long.data.starts.tolist()
+
+
+def test_rows_of_series_that_lie_too_far_apart_for_one_key_are_sorted_too():
+    far = 2**61
+    ids, times = ["a"] * 3 + ["b"] * 3, [2, 1, 0, far + 2, far, far + 1]
+    panel = read_table(pd.DataFrame({"unique_id": ids, "ds": times, "y": [3.0, 2, 1, 6, 4, 5]}), freq=1)
+    assert panel.data.values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert panel.data.starts.tolist() == [0, far]

@@ -138,6 +138,7 @@ def test_a_function_is_a_loss_and_what_was_filled_in_counts_for_nothing() -> Non
             r"of shape \(samples, horizon\) = \(2, 3\), got \(\)\. Leave out",
         ),
         (lambda f, t: 1.0, TypeError, r"must return a tensor of shape \(2, 3\), got float\."),
+        (lambda f: f, TypeError, r"must take two tensors .* but raised TypeError: .*lambda>\(\) takes 1 positional"),
         (lambda f, t: (f - t) / 0, ValueError, "must return finite numbers, got"),
         (lambda f, t: (f - t).detach().abs(), ValueError, "must be differentiable in the forecast"),
         (lambda f, t: (f > t).float(), ValueError, "must be differentiable in the forecast"),

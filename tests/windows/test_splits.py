@@ -36,7 +36,18 @@ def rows_of(fold: Fold) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize(
     ("val_size", "expected"),
-    [(None, 90), (0.25, 75), (20, 80), (np.int64(20), 80), (2, 96), (0, 100), (0.0, 100), (0.96, 100), (96, 100)],
+    [
+        (None, 90),
+        (0.25, 75),
+        (20, 80),
+        (np.int64(20), 80),
+        (2, 96),
+        (0, 100),
+        (0.0, 100),
+        (0.96, 100),
+        (96, 100),
+        (10**30, 100),
+    ],
 )
 def test_the_last_rows_validate(val_size: Any, expected: int) -> None:
     """A tenth if nothing is said, at least the horizon, and none where a window to train on would be missing."""

@@ -274,6 +274,14 @@ def test_weights_of_windows_have_a_mean_of_1_and_halve_with_age() -> None:
     assert windows.runs is None
 
 
+@pytest.mark.parametrize("half_life", [1e-300, 1e-30, 1e-3])
+def test_of_the_shortest_half_lives_the_last_window_alone_counts(half_life: float) -> None:
+    data = SeriesData(torch.arange(20.0), np.array([20]), np.array([0]))
+    windows = Windows(data, lookback=4, horizon=2, first=np.array([4]), last=np.array([20]), half_life=half_life)
+    weight = next(windows.batches(100)).weight
+    torch.testing.assert_close(weight, torch.tensor([0.0] * 14 + [15.0]))
+
+
 def test_without_weights_a_batch_has_none() -> None:
     data = SeriesData(torch.arange(20.0), np.array([20]), np.array([0]))
     windows = Windows(data, lookback=4, horizon=2, first=np.array([4]), last=np.array([20]))

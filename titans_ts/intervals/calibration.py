@@ -84,7 +84,8 @@ class Calibration:
     @property
     def horizon(self) -> int:
         """Steps of a forecast."""
-        return self.errors.shape[2]
+        steps: int = self.errors.shape[2]
+        return steps
 
     def due(self, before: np.ndarray, now: np.ndarray) -> Due | None:
         """The forecasts that are issued after rows that end each series at `now`; None where nothing happens.
@@ -104,7 +105,8 @@ class Calibration:
     def _known(self, ends: np.ndarray) -> np.ndarray:
         """Which forecasts in flight are known to their last step, (calibrated, in flight) bool."""
         there = np.isfinite(self.forecasts[:, :, 0, 0])
-        return there & (self.issued + self.horizon <= ends[:, None])
+        known: np.ndarray = there & (self.issued + self.horizon <= ends[:, None])
+        return known
 
     def then(self, data: SeriesData[np.ndarray], forecasts: np.ndarray, issued: np.ndarray) -> Calibration:
         """The calibration after further rows.

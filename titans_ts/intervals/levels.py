@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from titans_ts.reals import is_real
 from titans_ts.tables.layouts import FORECAST
 
 DIGITS = 12  # of a quantile: those of a level are then those that a user would write
@@ -60,12 +60,11 @@ def _numbers(name: str, given: Any, high: int) -> list[float]:
     several = not isinstance(given, str) and np.ndim(given) == 1
     values = list(given) if several else [given]
     for value in values:
-        number = isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
-        if not (number and 10**-DIGITS <= float(value) / high <= 1 - 10**-DIGITS):
+        if not (is_real(value) and 10**-DIGITS <= float(value) / high <= 1 - 10**-DIGITS):
             example = "80 or [80, 95]" if high == 100 else "[0.1, 0.9]"
             raise ValueError(f"`{name}` must have numbers between 0 and {high}, got {value!r}; pass {example}.")
         if high == 100 and value < 1:  # which nobody wants
-            raise ValueError(f"`{name}` is in per cent, got {value!r}; pass {100 * value:g}.")
+            raise ValueError(f"`{name}` is in per cent, got {value!r}; pass {100 * float(value):g}.")
     if not values:
         raise ValueError(f"`{name}` must have a number or more, got {given!r}; leave it None for points alone.")
     return sorted({float(value) for value in values})

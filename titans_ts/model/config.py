@@ -139,8 +139,9 @@ class ModelConfig:
             if isinstance(value, bool) or not isinstance(value, int) or value < low:
                 raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
         for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"`{name}` must be one of {choices}, got {getattr(self, name)!r}.")
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in choices:
+                raise ValueError(f"`{name}` must be one of {choices}, got {value!r}.")
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type in ("bool", "bool | None") and not isinstance(value, bool):

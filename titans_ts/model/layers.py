@@ -188,4 +188,5 @@ class FlattenHead(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """(samples, tokens, d_model) -> (samples, horizon, outputs)"""
         out: Tensor = self.project(self.dropout(z.flatten(1)))
-        return out.unflatten(-1, (-1, self.n_outputs))
+        forecast: Tensor = out.unflatten(-1, (-1, self.n_outputs))
+        return forecast

@@ -230,7 +230,7 @@ class CausalConv(nn.Module):
     def forward(self, x: Tensor, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(batch, tokens, channels), its 3 rows `before` (zeros if None) -> the result, and its last 3 rows."""
         x, n_before = _after(x, before)
-        out: Tensor = _Convolution.apply(x.to(self.weight.dtype), self.weight, self.bias)
+        out: Tensor = _Convolution.apply(x.to(self.weight.dtype), self.weight, self.bias)  # type: ignore[no-untyped-call]
         return out[:, n_before:], self._last(x)
 
     def by_kernel(

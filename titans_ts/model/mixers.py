@@ -84,7 +84,7 @@ class Mamba(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             parts = (part.to(rate.dtype).transpose(0, 1).split(self.SEGMENT) for part in (dt, x, b, c))
             for segment in zip(*parts, strict=True):
-                y, state = _StateSpace.apply(*segment, rate, state)
+                y, state = _StateSpace.apply(*segment, rate, state)  # type: ignore[no-untyped-call]
                 outputs.append(y)
         y = torch.cat(outputs).transpose(0, 1) + self.skip * x
         out: Tensor = self.project_out(y * silu(gate))

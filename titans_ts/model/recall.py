@@ -226,7 +226,8 @@ def _whitening(x: Tensor) -> Tensor:
     variances, vectors = torch.linalg.eigh(scatter)
     found = vectors * (variances.clamp(min=0) + RIDGE * variances.mean().clamp(min=1e-30)).rsqrt()
     usual = (x @ found).square().sum(1).median() if len(x) else x.new_ones(())
-    return (found / usual.clamp(min=1e-30).sqrt()).float()
+    whitening: Tensor = (found / usual.clamp(min=1e-30).sqrt()).float()
+    return whitening
 
 
 def _keys(whitened: Tensor) -> tuple[Tensor, Tensor]:

@@ -162,7 +162,8 @@ class SimbaForecaster(nn.Module):
             out = self.quantiles(out, seen.series)
         if self.linear is None:
             return out
-        return out + self.linear(seen.past, seen.series, seen.window_mean).unsqueeze(-1)
+        forecast: Tensor = out + self.linear(seen.past, seen.series, seen.window_mean).unsqueeze(-1)
+        return forecast
 
     def past_inputs(self, batch: Batch) -> Tensor:
         """The inputs of the path of past covariates, (samples, inputs)."""

@@ -45,8 +45,9 @@ def shares(asked: Tensor, keys: Tensor, chunk_size: int) -> Tensor:
         asked, keys = pad(asked, (0, 0, 0, -tokens % size)), pad(keys, (0, 0, 0, 0, 0, -tokens % size))
     asked = asked.transpose(1, 2).unflatten(2, (-1, size))  # (batch, heads, chunks, chunk)
     keys = keys.to(asked.dtype).transpose(1, 2).unflatten(2, (-1, size))
-    left, _ = _Left.apply((keys @ keys.mT).square() * asked.unsqueeze(-2))
-    return (asked * left).flatten(2)[..., :tokens].transpose(1, 2)
+    left, _ = _Left.apply((keys @ keys.mT).square() * asked.unsqueeze(-2))  # type: ignore[no-untyped-call]
+    sizes: Tensor = (asked * left).flatten(2)[..., :tokens].transpose(1, 2)
+    return sizes
 
 
 class _Left(torch.autograd.Function):
@@ -66,4 +67,5 @@ class _Left(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
         left, kept = ctx.saved_tensors
-        return ((-grad * left).unsqueeze(-1) / kept).tril(-1)
+        slope: Tensor = ((-grad * left).unsqueeze(-1) / kept).tril(-1)
+        return slope

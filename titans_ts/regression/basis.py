@@ -124,7 +124,8 @@ class Basis:
         """A column's bends or dummies, (rows, size) float32."""
         column = self.columns[i]
         if column.categories is not None:
-            return (values[:, None] == np.arange(len(column.categories))).astype(np.float32)
+            indicators: np.ndarray = (values[:, None] == np.arange(len(column.categories))).astype(np.float32)
+            return indicators
         z = (values - self.mean[i]) / self.std[i]
         knots = self.knots[i][np.isfinite(self.knots[i])]
         return np.concatenate([z[:, None], BEND * np.maximum(z[:, None] - knots, 0)], axis=1).astype(np.float32)
@@ -142,7 +143,8 @@ def _harmonics(sizes: list[int], period: int) -> tuple[int, ...]:
 
 def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """All products of the columns of two: (rows, columns of both multiplied)."""
-    return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+    products: np.ndarray = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+    return products
 
 
 def _waves(phase: np.ndarray, period: int, harmonics: int) -> np.ndarray:

@@ -92,7 +92,8 @@ class DynamicRegression:
             for place, i in enumerate(index):
                 own = part.rows_of(place)
                 rows[own] = features[own] @ weights[i]
-        return effect * np.repeat(scale, data.lengths)
+        scaled: np.ndarray = effect * np.repeat(scale, data.lengths)
+        return scaled
 
     def ahead(
         self, data: SeriesData[Any], future: SeriesData[np.ndarray], series: np.ndarray, scale: np.ndarray
@@ -102,7 +103,8 @@ class DynamicRegression:
         `future` is as `covariates_ahead` makes it; the others are as `effect` takes them.
         """
         both, new = self._after(data, future)
-        return self.effect(both, series, scale)[new].reshape(data.n_series, -1)
+        ahead: np.ndarray = self.effect(both, series, scale)[new].reshape(data.n_series, -1)
+        return ahead
 
     def without(self, panel: Panel, series: np.ndarray, fitted: Panel | None = None) -> Panel:
         """The panel minus the effects.
@@ -135,7 +137,8 @@ class DynamicRegression:
 
     def scale(self, data: SeriesData[np.ndarray], series: np.ndarray) -> np.ndarray:
         """The scale of each series' effects, (n_series,); of one that was not fitted that of its rows."""
-        scale, unseen = self.scaler.scale[series], np.flatnonzero(series < 0)
+        scale: np.ndarray = self.scaler.scale[series]
+        unseen = np.flatnonzero(series < 0)
         if len(unseen):
             scale[unseen] = Scaler.fit(data.take(unseen), data.lengths[unseen]).scale
         return scale

@@ -27,10 +27,9 @@ from optuna.storages import InMemoryStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from titans_ts.arguments import check_integer, check_no_targets
+from titans_ts.arguments import check_integer, check_no_targets, check_seed
 from titans_ts.devices import find_device, under_torchrun
 from titans_ts.forecaster import TitansForecaster
 from titans_ts.tables.covariate_columns import COVARIATES
@@ -63,7 +62,7 @@ def default_space() -> dict[str, BaseDistribution]:
     }
 
 
-class TitansSearchCV(BaseEstimator):
+class TitansSearchCV(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Search for the parameters of a TitansForecaster with the least validation error, then fit with them.
 
     A trial is fitted on the rows before the validation rows and scored on windows in the validation rows alone, as
@@ -93,7 +92,8 @@ class TitansSearchCV(BaseEstimator):
     storage : path, str or optuna storage, optional
         In memory if None. A file is a journal, or SQLite where it ends in .db, .sqlite or .sqlite3; anything with
         "://" is a database's URL. A study that is there already goes on, with more trials if `n_trials` has grown; it
-        must have been begun with the same space, data, scoring, windows and parameters of `estimator`.
+        must have been begun with the same space, data, scoring, windows and parameters of `estimator`. A process that
+        is killed loses the trial it was at; one that held the lock of a journal keeps others waiting for half a minute.
     study_name : str, optional
         "titans_ts" if None.
     sampler, pruner : optuna sampler and pruner, optional
@@ -200,7 +200,7 @@ class TitansSearchCV(BaseEstimator):
                 "torchrun shares one fit among its processes, a search shares its trials: start it without torchrun, "
                 "with `n_jobs` processes, or several times with one `storage`."
             )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(check_seed(self.random_state).randint(2**31 - 1))
         deadline = math.inf if self.timeout is None else time.monotonic() + self.timeout
         jobs, devices = _processes(self.n_jobs, self.estimator.device)
         with ExitStack() as stack:

@@ -38,7 +38,8 @@ class Earlier:
         """Whether the rows of each series are not all alike, (n_series,)."""
         values, offsets = self.data.values, self.data.offsets
         varies: np.ndarray = np.minimum.reduceat(values, offsets) < np.maximum.reduceat(values, offsets)
-        return varies[self.series] & (self.series >= 0)
+        found: np.ndarray = varies[self.series] & (self.series >= 0)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -191,8 +191,7 @@ class Calendar:
         """The clocks from one time index to another and for years beyond; None where seasons follow none."""
         if not self.local:
             return None
-        hour = pd.Timedelta(1, unit="h") // pd.Timedelta(1, unit=_unit(self.dtype))
-        day = max(1, 24 * hour // self.span)
+        hour, day = _ordinals_of_an_hour(self.dtype), self.steps_of_a_day
         found = np.arange(first, last + YEARS_AHEAD * 366 * day, day)
         found = found[found <= (LATEST_CLOCK * 366 * 24 * hour - self.anchor) // self.span]
         begins, shifts = [int(found[0])], [int(self._shift(found[:1])[0])]
@@ -203,10 +202,16 @@ class Calendar:
             shifts.append(int(all_shifts[i + 1]))
         return LocalClock(np.array(begins), np.array(shifts))
 
+    @property
+    def steps_of_a_day(self) -> int:
+        """Steps of elapsed time in 24 hours; 1 where they are longer."""
+        return max(1, 24 * _ordinals_of_an_hour(self.dtype) // self.span)
+
     def _shift(self, time_index: np.ndarray) -> np.ndarray:
         """Steps that local clocks are ahead of UTC, rounded down."""
         labels = self.labels(time_index)
-        return (labels.tz_localize(None).asi8 - labels.asi8) // self.span
+        ahead: np.ndarray = (labels.tz_localize(None).asi8 - labels.asi8) // self.span
+        return ahead
 
     def of_series(self, name: Hashable) -> Calendar:
         """The calendar of the series of this id."""
@@ -229,11 +234,14 @@ class Calendar:
     def _ordinals(self, labels: pd.Index) -> np.ndarray:
         if self.counts == "integer":
             return _integers(labels)
-        if self.counts == "period":
-            return labels.asi8
-        labels = labels.as_unit(_unit(self.dtype))
-        if self.counts == "instant":
-            return labels.asi8
+        if self.counts != "period":
+            try:
+                labels = labels.as_unit(_unit(self.dtype))
+            except pd.errors.OutOfBoundsDatetime:
+                raise ValueError(f"time labels must fit into dtype {self.dtype}, that of the data fitted.") from None
+        if self.counts in ("period", "instant"):
+            ordinals: np.ndarray = labels.asi8
+            return ordinals
         return self._rule.ordinals(days_and_clock(labels)[0])
 
     def _check_range(self, time_index: np.ndarray) -> None:
@@ -304,7 +312,8 @@ def _integers(labels: pd.Index) -> np.ndarray:
                 f"integer time labels{column} must lie between -2**62 and 2**62, got {end}; subtract the first label "
                 "from all."
             )
-    return labels.to_numpy(np.int64)
+    integers: np.ndarray = labels.to_numpy(np.int64)
+    return integers
 
 
 def _widest(dtype: Any) -> Any:
@@ -355,6 +364,10 @@ def _converted(labels: pd.DatetimeIndex, dtype: Any) -> pd.DatetimeIndex:
     """Dates in the unit and the time zone of a dtype."""
     labels = labels.as_unit(_unit(dtype))
     return labels.tz_convert(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else labels
+
+
+def _ordinals_of_an_hour(dtype: Any) -> int:
+    return int(pd.Timedelta(1, unit="h") // pd.Timedelta(1, unit=_unit(dtype)))
 
 
 def _unit(dtype: Any) -> str:

@@ -85,12 +85,14 @@ def _feature(name: str, labels: pd.DatetimeIndex) -> np.ndarray:
     if name.startswith(HOLIDAYS):
         days = labels.tz_localize(None).normalize()
         listed = pd.DatetimeIndex(list(_holidays(name, range(days[0].year, days[-1].year + 1))))
-        return days.isin(listed).astype(np.float64)
+        is_holiday: np.ndarray = days.isin(listed).astype(np.float64)
+        return is_holiday
     if name == "week":
         values = labels.isocalendar().week.to_numpy(np.float64)
     else:
         values = np.asarray(getattr(labels, "day_of_week" if name == "weekday" else name), dtype=np.float64)
-    return values - CATEGORIES[name][0]
+    codes: np.ndarray = values - CATEGORIES[name][0]
+    return codes
 
 
 def _holidays(name: str, years: Any) -> Any:

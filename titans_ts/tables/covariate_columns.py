@@ -82,6 +82,8 @@ def _names(what: str, given: Any) -> tuple[Hashable, ...]:
         return ()
     if isinstance(given, str) or not isinstance(given, (list, tuple)):
         raise TypeError(f"{what} must be a list of names, got {given!r}; pass [{given!r}] for one.")
+    if nameless := [name for name in given if not isinstance(name, Hashable)]:
+        raise TypeError(f"{what} must be a list of names, got {nameless[0]!r} in it.")
     if len(set(given)) < len(given):
         raise ValueError(f"{what} must name each column once, got {list(given)!r}.")
     return tuple(given)

@@ -90,13 +90,13 @@ def _numbers(values: pd.Series, column: CovariateColumn) -> np.ndarray:
         dtype = values.dtype
         if types.is_complex_dtype(dtype) or not (types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)):
             raise TypeError(f"column {column.name!r} must hold numbers as in the data fitted, got dtype {dtype}.")
-        numbers = values.to_numpy(np.float64, na_value=np.nan)
+        numbers: np.ndarray = values.to_numpy(np.float64, na_value=np.nan)
         if np.isinf(numbers).any():
             raise ValueError(f"column {column.name!r} has an infinite value in row {np.isinf(numbers).argmax()}.")
         return numbers
     known = {category: float(i) for i, category in enumerate(column.categories)}
     listed = values.astype(object)
-    codes = listed.map(known).to_numpy(np.float64, na_value=np.nan)
+    codes: np.ndarray = listed.map(known).to_numpy(np.float64, na_value=np.nan)
     unknown = np.isnan(codes) & listed.notna().to_numpy()
     if unknown.any():
         raise ValueError(

@@ -200,4 +200,5 @@ def _over_twelve(labels: pd.Index, part: int) -> bool:
 
 
 def _may_be_text(dtype: Any) -> bool:
-    return types.is_object_dtype(dtype) or types.is_string_dtype(dtype)
+    may: bool = types.is_object_dtype(dtype) or types.is_string_dtype(dtype)
+    return may

@@ -72,15 +72,15 @@ class DayRule:
         if self.counts == "month end":
             return end
         if self.counts == "month day":
-            return np.minimum(start + (self.day - 1), end)
+            day: np.ndarray = np.minimum(start + (self.day - 1), end)
+            return day
         if self.counts == "business month start":
             return np.busday_offset(start, 0, roll="forward", busdaycal=self._business)
         if self.counts == "business month end":
             return np.busday_offset(end, 0, roll="backward", busdaycal=self._business)
         week, wanted = divmod(self.day, 7)
-        if week == LAST_WEEK:
-            return end - (weekday(end) - wanted) % 7
-        return start + (wanted - weekday(start)) % 7 + 7 * week
+        days: np.ndarray = start + (wanted - weekday(start)) % 7 + 7 * week
+        return end - (weekday(end) - wanted) % 7 if week == LAST_WEEK else days
 
     def keeps(self, days: np.ndarray) -> bool:
         """Whether all days are of the rule."""
@@ -108,7 +108,8 @@ def weekday(days: np.ndarray) -> np.ndarray:
 
 def day_of_month(days: np.ndarray) -> np.ndarray:
     """From 1 on."""
-    return (days - days.astype("M8[M]").astype("M8[D]")).astype(np.int64) + 1
+    number: np.ndarray = (days - days.astype("M8[M]").astype("M8[D]")).astype(np.int64) + 1
+    return number
 
 
 def month_edges(months: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -89,7 +89,7 @@ def check_channels(
 def _suspects(names: pd.Index, whole: np.ndarray, values: np.ndarray, has_times: bool) -> np.ndarray:
     """Which columns ask for a second look: a glance at all at once, for there may be thousands."""
     low, high = values.min(1), values.max(1)  # NaN where a value is missing
-    suspect = np.logical_or.reduce([(low >= least) & (high < 100 * least) for _, least in _EPOCHS])
+    suspect: np.ndarray = np.logical_or.reduce([(low >= least) & (high < 100 * least) for _, least in _EPOCHS])
     suspect |= whole & ((high - low == values.shape[1] - 1) | (low == high))
     suspect |= whole & ((values[:, 1:] == values[:, :-1]).mean(1) >= 0.5)  # ids, as rows of a series stand together
     steps = values[:, 1:3] - values[:, :2]

@@ -91,7 +91,8 @@ def _order(codes: np.ndarray, time_index: np.ndarray) -> np.ndarray | None:
 
 def _gaps(ordered: OrderedRows) -> np.ndarray:
     """Where a row is not the next step after the one before it, (rows - 1,) bool."""
-    return (ordered.codes[1:] == ordered.codes[:-1]) & (np.diff(ordered.time_index) > 1)
+    gaps: np.ndarray = (ordered.codes[1:] == ordered.codes[:-1]) & (np.diff(ordered.time_index) > 1)
+    return gaps
 
 
 def _agreed(rows: Rows, codes: np.ndarray, calendar: Calendar, inferred_from: int) -> Calendar:

@@ -103,7 +103,8 @@ def future_of_rows(rows: Panel, panel: Panel, steps: int) -> np.ndarray | None:
             f"skips {skipped[i]} rows, whose {spec.named(FUTURE)!r} are not known; give them too."  # type: ignore[union-attr]
         )
     row = np.minimum(np.arange(steps), data.lengths[:, None] - 1) + data.offsets[:, None]
-    return data.covariates[row][..., at]
+    ahead: np.ndarray = data.covariates[row][..., at]
+    return ahead
 
 
 def _rows_of_table(table: Any, panel: Panel, names: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -20,7 +20,13 @@ def infer_freq(labels: pd.DatetimeIndex) -> str:
     labels = labels.sort_values()
     days, clock = days_and_clock(labels)
     if (clock != clock[0]).any():
-        return to_offset(pd.Timedelta(regular_step(labels, labels.asi8), unit=labels.unit)).freqstr
+        step = regular_step(labels, labels.asi8)
+        try:
+            alias: str = to_offset(pd.Timedelta(step, unit=labels.unit)).freqstr
+        except pd.errors.OutOfBoundsTimedelta:
+            some = f"{show(labels[0])} and {show(labels[1])}"
+            raise ValueError(f"time labels {some} lie too far apart for any frequency; look for one amiss.") from None
+        return alias
     return _months(labels, days) or _weeks(labels, days) or _weekdays(days) or _days(labels, days)
 
 

@@ -312,14 +312,17 @@ def _read_long(table: pd.DataFrame, id_col: str | None, time_col: str, target_co
 
 def _numbered(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
     """The number of each id, and the ids sorted, so that the order of rows does not matter."""
+    numbered: tuple[np.ndarray, pd.Index]
     try:
-        return pd.factorize(column, sort=True)
+        numbered = pd.factorize(column, sort=True)
+        return numbered
     except TypeError:  # some ids have no order
         pass
     except NotImplementedError as error:  # of Arrow
         raise TypeError(_no_ids(column)) from error
     try:
-        return pd.factorize(column)
+        numbered = pd.factorize(column)
+        return numbered
     except TypeError as error:
         raise TypeError(_no_ids(column)) from error
 
@@ -331,7 +334,7 @@ def _read_wide(table: pd.DataFrame, times: Hashable, roles: tuple[str, str, str]
         column = table[name]
         dtypes.append(column.dtype)
         values[channel] = _floats(column, f"column {name!r}", partial(describe_text, table, name, *roles))
-    labels = table.index if times is None else pd.Index(table[times])
+    labels = table.index if times is None else _labels(table[times])
     if is_first and not labels.is_unique:
         _check_repeated(table, times, columns, roles)
     if is_first:
@@ -340,6 +343,11 @@ def _read_wide(table: pd.DataFrame, times: Hashable, roles: tuple[str, str, str]
     if times is None:
         return Rows(Layout("wide", index=labels[:0]), columns, labels, values)
     return Rows(Layout("wide", time_col=times), columns, labels, values)
+
+
+def _labels(column: pd.Series) -> pd.Index:
+    """A column of times as an Index, which pandas has none of for float16."""
+    return pd.Index(column.astype(np.float32) if column.dtype == np.float16 else column)
 
 
 def _check_repeated(table: pd.DataFrame, times: Hashable, columns: pd.Index, roles: tuple[str, str, str]) -> None:
@@ -405,9 +413,9 @@ def _floats(column: pd.Series, what: str, remedy: Callable[[], str] | None = Non
         raise TypeError(
             f"{what} must hold real numbers, got dtype {dtype}; {remedy() if remedy else numbers_from(column)}."
         )
-    if isinstance(dtype, np.dtype):
-        return column.to_numpy(np.float64, copy=True)
-    return column.to_numpy(np.float64, copy=True, na_value=np.nan)
+    missing = {} if isinstance(dtype, np.dtype) else {"na_value": np.nan}
+    floats: np.ndarray = column.to_numpy(np.float64, copy=True, **missing)
+    return floats
 
 
 def _complex(what: str, dtype: Any) -> str:

@@ -124,7 +124,7 @@ def _to_extended(table: pd.DataFrame | pd.Series, layout: Layout) -> pd.DataFram
     return table
 
 
-def _from_column(column: nw.Series) -> pd.Series:
+def _from_column(column: nw.Series[Any]) -> pd.Series:
     dtype: Any = column.dtype
     if dtype == nw.Datetime and dtype.time_zone is not None:
         instants = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy()
@@ -147,7 +147,7 @@ def _from_column(column: nw.Series) -> pd.Series:
     return pd.Series(values, dtype=object if values.dtype == object else None)
 
 
-def _to_column(name: Any, column: pd.Series, layout: Layout) -> nw.Series:
+def _to_column(name: Any, column: pd.Series, layout: Layout) -> nw.Series[Any]:
     dtype = column.dtype
     backend: Any = layout.backend
     stored = {layout.id_col: layout.id_dtype, layout.time_col: layout.time_dtype}.get(name)
@@ -165,7 +165,8 @@ def _to_column(name: Any, column: pd.Series, layout: Layout) -> nw.Series:
         kind = nw.Date if layout.written == DATE_OBJECTS and name == layout.time_col else None
         native = nw.new_series(name, column.tolist(), kind, backend=backend)
         if stored == "large_string":
-            return nw.from_native(native.to_native().cast(stored), series_only=True).rename(name)
+            written: nw.Series[Any] = nw.from_native(native.to_native().cast(stored), series_only=True).rename(name)
+            return written
         return native
     return nw.new_series(name, column.to_numpy(), backend=backend)
 

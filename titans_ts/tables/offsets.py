@@ -196,9 +196,9 @@ def _without_relative(offset: pd.DateOffset) -> Offset | None:
 def _day(offset: pd.DateOffset) -> int:
     """What `DayRule` calls its day."""
     if isinstance(offset, pd.offsets.LastWeekOfMonth):
-        return 7 * LAST_WEEK + offset.weekday
+        return 7 * LAST_WEEK + int(offset.weekday)
     if isinstance(offset, pd.offsets.WeekOfMonth):
-        return 7 * offset.week + offset.weekday
+        return 7 * int(offset.week) + int(offset.weekday)
     return int(getattr(offset, "day_of_month", 0))
 
 
@@ -214,7 +214,8 @@ def _name(offset: pd.DateOffset, rule: DayRule) -> str:
     """The alias of an offset, with the weekdays of a custom one."""
     found = re.fullmatch(r"(\d*)(CBM[SE]|C)", offset.freqstr)
     if found is None:
-        return offset.freqstr
+        alias: str = offset.freqstr
+        return alias
     if (rule.weekmask, rule.holidays) == (WEEKMASK, ()):
         return found[1] + {"C": "B"}.get(found[2], found[2][1:])
     return found[1] + found[2] + weekday_alias(rule.weekmask)[1:]

@@ -64,7 +64,8 @@ class Panel:
         """A wide table's columns, (n_series,) object, if all are strings: scikit-learn's `feature_names_in_`."""
         if self.layout.kind != "wide" or not all(isinstance(name, str) for name in self.ids):
             return None
-        return self.ids.to_numpy(dtype=object, copy=True)
+        names: np.ndarray = self.ids.to_numpy(dtype=object, copy=True)
+        return names
 
     def id_of(self, series: int) -> Any:
         """The id of one series, as Python's own type."""

@@ -68,7 +68,7 @@ def read_table(
     """
     if isinstance(table, Panel):
         return table
-    if missing not in MISSING:
+    if not isinstance(missing, str) or missing not in MISSING:
         raise ValueError(f"`missing` must be one of {MISSING}, got {missing!r}.")
     table, backend, stored = _to_pandas(table)
     columns = None

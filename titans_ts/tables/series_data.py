@@ -56,17 +56,20 @@ class SeriesData(Generic[Values]):
     @cached_property
     def offsets(self) -> np.ndarray:
         """The row at which each series begins, (n_series,) int64."""
-        return np.cumsum(self.lengths) - self.lengths
+        offsets: np.ndarray = np.cumsum(self.lengths) - self.lengths
+        return offsets
 
     @property
     def ends(self) -> np.ndarray:
         """The time index after each series' last row, which is the first to forecast: (n_series,) int64."""
-        return self.starts + self.lengths
+        ends: np.ndarray = self.starts + self.lengths
+        return ends
 
     @property
     def row_in_series(self) -> np.ndarray:
         """The number of each row within its series, (rows,)."""
-        return np.arange(len(self.values)) - np.repeat(self.offsets, self.lengths)
+        rows: np.ndarray = np.arange(len(self.values)) - np.repeat(self.offsets, self.lengths)
+        return rows
 
     @property
     def series_of_row(self) -> np.ndarray:

@@ -388,4 +388,5 @@ def _minus_profile(network: SimbaForecaster, run: Run) -> Tensor:
         return values
     series, time_index = torch.tensor([[run.series], [run.time_index]], device=values.device)
     shift = None if run.clock_shift is None else run.clock_shift.unsqueeze(0)
-    return values - network.cycle(series, time_index, len(values), shift)[0]
+    rest: Tensor = values - network.cycle(series, time_index, len(values), shift)[0]
+    return rest

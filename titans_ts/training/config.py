@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from numbers import Real
+
+from titans_ts.reals import is_real
 
 from .losses import AnyLoss, check_loss, loss_name
 
@@ -93,7 +94,7 @@ class TrainConfig:
         check_loss("loss", self.loss)
         if self.val_loss is not None:
             check_loss("val_loss", self.val_loss)
-        if self.precision not in PRECISIONS:
+        if not isinstance(self.precision, str) or self.precision not in PRECISIONS:
             raise ValueError(f"`precision` must be one of {PRECISIONS}, got {self.precision!r}.")
         for name, low in AT_LEAST.items():
             value = getattr(self, name)
@@ -101,7 +102,7 @@ class TrainConfig:
                 raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
         for name, (fits, rule) in REALS.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not fits(float(value)):
+            if not is_real(value) or not fits(float(value)):
                 raise ValueError(f"`{name}` must be {rule}, got {value!r}.")
         for name in SWITCHES:
             if not isinstance(getattr(self, name), bool):

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ from torch import Tensor, nn
 
 from titans_ts.devices import under_torchrun
 from titans_ts.model import Batch
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store  # torch.distributed, built without it, has none
 
 TIMEOUT = timedelta(minutes=10)  # in which a process that says nothing counts as gone
 ROUNDING = 1e-6  # relative, between the same sums taken on different machines
@@ -102,7 +105,7 @@ def _group(device: torch.device, what: str) -> Iterator[Ranks]:
         return
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     # Each group has another name: what an earlier one has left in the store would mislead a later one.
-    store = dist.PrefixStore(f"titans_ts/{what}/{next(_joins)}", _store())
+    store = dist.PrefixStore(f"titans_ts/{what}/{next(_joins)}", _store())  # type: ignore[attr-defined]
     _meet(store, rank, world, what)
     by_nccl, excepthook = device.type == "cuda" and dist.is_nccl_available(), sys.excepthook
     dist.init_process_group(
@@ -171,7 +174,8 @@ class Ranks:
         whole, *parts = flat.split([1, *(gradient.numel() for gradient in gradients)])
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
-        return whole[0].clone()  # a view would keep the gradients
+        mean: Tensor = whole[0].clone()  # a view would keep the gradients
+        return mean
 
     def all_reduce(self, *numbers: float) -> Sequence[float]:
         """Each number, summed over the processes in float64."""
@@ -260,7 +264,7 @@ class Ranks:
 ALONE = Ranks()
 
 
-def _meet(store: dist.Store, rank: int, world: int, what: str) -> None:
+def _meet(store: Store, rank: int, world: int, what: str) -> None:
     """Wait until all have come; a group that not all join would fail later, and not say who is missing."""
     store.set(f"rank {rank}", "here")
     try:
@@ -274,7 +278,7 @@ def _meet(store: dist.Store, rank: int, world: int, what: str) -> None:
 
 
 @cache
-def _store() -> dist.Store:
+def _store() -> Store:
     """The store in which the processes find each other; cached, since rank 0 may serve it and others may come back."""
-    store: dist.Store = next(iter(dist.rendezvous("env://", timeout=TIMEOUT)))[0]
+    store: Store = next(iter(dist.rendezvous("env://", timeout=TIMEOUT)))[0]  # type: ignore[attr-defined]
     return store

@@ -259,7 +259,13 @@ def try_loss(name: str, loss: Any, horizon: int, device: torch.device) -> None:
     where = f"`{name}`, the function {loss_name(loss)},"
     rising = torch.arange(TRIED * horizon, dtype=torch.float32, device=device).view(TRIED, horizon)
     forecast = (rising / rising.numel()).requires_grad_()
-    found = loss(forecast, (0.5 - rising.flip(0) / rising.numel()).detach())
+    try:
+        found = loss(forecast, (0.5 - rising.flip(0) / rising.numel()).detach())
+    except Exception as error:
+        raise TypeError(
+            f"{where} must take two tensors of shape (samples, horizon), forecast and truth, but raised "
+            f"{type(error).__name__}: {error}"
+        ) from error
     shape = TRIED, horizon
     if not isinstance(found, Tensor):
         raise TypeError(f"{where} must return a tensor of shape {shape}, got {type(found).__name__}.")

@@ -204,4 +204,5 @@ def _correlation(values: Tensor, n: int, size: int) -> Tensor:
     """sum_t values[t] values[t + j] over t < n, for j < size."""
     length = 1 << (len(values) + n).bit_length()
     spectrum = torch.fft.rfft(values, length) * torch.fft.rfft(values[:n], length).conj()
-    return torch.fft.irfft(spectrum, length)[:size]
+    sums: Tensor = torch.fft.irfft(spectrum, length)[:size]
+    return sums

@@ -81,4 +81,5 @@ class Scaler:
 
     def inverse(self, scaled: np.ndarray) -> np.ndarray:
         """Forecasts (n_series, steps, outputs) back to the data's units."""
-        return scaled * self.scale[:, None, None] + self.mean[:, None, None]
+        values: np.ndarray = scaled * self.scale[:, None, None] + self.mean[:, None, None]
+        return values

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from titans_ts.model import ModelConfig
+from titans_ts.reals import is_real
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.series_data import SeriesData
 
@@ -129,10 +130,10 @@ def _fold(panel: Panel, ends: np.ndarray, test: np.ndarray, horizon: int, val_si
             f"{panel.id_of(i)!r}, has {ends[i]}. Lower `horizon` or bring more rows."
         )
     size = VALIDATION_SHARE if val_size is None else val_size
-    whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+    whole = isinstance(size, (int, np.integer)) and is_real(size)
     if not (whole and size >= 0) and not (isinstance(size, (float, np.floating)) and 0 <= size < 1):
         raise ValueError(f"`val_size` must be a number of rows or a share in [0, 1), got {size!r}.")
-    rows = np.full(len(ends), size) if whole else np.ceil(ends * size).astype(np.int64)
+    rows = np.full(len(ends), min(int(size), int(ends.max()))) if whole else np.ceil(ends * size).astype(np.int64)
     if size > 0:
         rows = np.maximum(rows, horizon)
     validated = (rows > 0) & (ends - rows >= horizon + 1)

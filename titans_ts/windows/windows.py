@@ -24,6 +24,8 @@ from titans_ts.tables.series_data import SeriesData
 
 from .cross_series import CrossSeriesFeatures
 
+LEAST_HALF_LIFE = 1e-30  # steps; float32 divides by no much smaller number, and 0 / 0 is no weight
+
 
 class Run(NamedTuple):
     """Windows of one series that lie one row after the other."""
@@ -233,7 +235,7 @@ class Windows:
             return None
         weight = self._weight[series]
         if self.half_life is not None:
-            weight = weight * 0.5 ** ((self._count[series] - 1 - offset) / self.half_life)
+            weight = weight * 0.5 ** ((self._count[series] - 1 - offset) / max(self.half_life, LEAST_HALF_LIFE))
         return weight.float()
 
     def batches(self, size: int, most: int | None = None) -> Iterator[Batch]:

@@ -1,0 +1,148 @@
+"""Parts of a saved model, checked before anything is made of them.
+
+Whoever can write a folder can give it hashes that fit. So what a folder says is held against what lies there before
+memory is taken for it: sizes against the tensors of the file, shapes and types against the network of those sizes.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .devices import seeded
+from .model import ModelConfig, SimbaForecaster
+from .model.long_term import LongTermMemory
+from .model.long_term_config import LongTermConfig
+from .model.origins import n_features
+from .model.stream_state import StreamState
+from .stream.reading import LongTerm
+from .tables.calendar import Calendar
+from .tables.series_data import SeriesData
+
+LONGEST_SPAN = 10_000 * 366  # days from 1970 within which times of a zone must lie
+DTYPES = {  # of arrays, and of how many dimensions
+    **dict.fromkeys(("values", "mean", "std"), (np.float64, 1)),
+    **dict.fromkeys(("lengths", "starts"), (np.int64, 1)),
+    "observed": (np.bool_, 1),
+    "covariates": (np.float64, 2),
+}
+
+
+def restore_network(config: ModelConfig, tensors: dict[str, Tensor]) -> SimbaForecaster:
+    """The network of this configuration with the weights given, on the CPU.
+
+    Raises
+    ------
+    ValueError
+        If the weights are those of another network, or not finite: names the first.
+    """
+    for name in ("n_layers", "memory_depth"):  # each has tensors of its own
+        if (size := getattr(config, name)) > len(tensors):
+            raise ValueError(f"`{name}` must be at most the number of tensors, {len(tensors)}, got {size}.")
+    with torch.device("meta"):  # which has shapes, and no memory
+        _check_tensors(SimbaForecaster(config).state_dict(), tensors)
+    with seeded(0):  # the weights drawn here are replaced
+        network = SimbaForecaster(config)
+    network.load_state_dict(tensors)
+    return network
+
+
+def restore_long_term(
+    config: LongTermConfig, network: ModelConfig, tensors: dict[str, Tensor], held: dict[str, Tensor]
+) -> LongTerm:
+    """The long-term memory of this configuration with the weights given, and what it `held` of each series.
+
+    Raises
+    ------
+    ValueError
+        If it is of another network, or the tensors are those of another memory, or not finite: names the first.
+    """
+    for name in ("lookback", "horizon", "n_series", "cycle"):
+        found, expected = getattr(config, name), getattr(network, name)
+        if found != expected:
+            raise ValueError(f"`long_term` must have the network's {name}, {expected}, got {found}.")
+    features = n_features(config.lookback, config.horizon, config.cycle)
+    sizes = {
+        "log_rate": (len(config.rates) * len(config.forgetting),),
+        "whitening": (config.n_series + 1, features),
+    }
+    for name, size in sizes.items():
+        weight = tensors.get(f"blocks.0.{name}")
+        if weight is None or tuple(weight.shape[: len(size)]) != size:
+            raise ValueError(f"`long_term` must have a tensor 'blocks.0.{name}' of shape {size}, or more.")
+    for name, most in {"depth": len(tensors), "recall": sum(tensor.numel() for tensor in held.values())}.items():
+        if getattr(config, name) > most:
+            raise ValueError(f"`{name}` of the long-term memory must be at most {most}, got {getattr(config, name)}.")
+    memory = LongTermMemory(config)
+    _check_tensors(memory.state_dict(), tensors)
+    memory.load_state_dict(tensors)
+    shapes = deepcopy(memory).to("meta").begin(config.n_series, torch.zeros(config.n_series, dtype=torch.int64))
+    _check_finite(held)
+    return LongTerm(memory, StreamState.of_tensors(held, shapes))
+
+
+def check_arrays(arrays: dict[str, np.ndarray], n_series: int, n_ids: int) -> None:
+    """Hold the rows of a saved model, and their scale, against each other and against the number of its series.
+
+    Raises
+    ------
+    ValueError
+        Naming the array that has another shape or type, or numbers that are not finite.
+    """
+    for name, (dtype, dimensions) in DTYPES.items():
+        array = arrays.get(name)
+        if array is None and name in ("observed", "covariates"):
+            continue
+        if array is None or array.dtype != dtype or array.ndim != dimensions:
+            got = "none" if array is None else f"{array.shape} of {array.dtype}"
+            raise ValueError(f"`{name}` must be an array of {np.dtype(dtype)} of {dimensions} dimensions, got {got}.")
+    lengths = arrays["lengths"]
+    if n_ids != n_series or not len(lengths) or lengths.min() < 1:
+        raise ValueError(f"`lengths` and the series' names must be of {n_series} series with a row or more each.")
+    rows = sum(lengths.tolist())  # which no int64 overflows
+    shapes = dict.fromkeys(("lengths", "starts", "mean", "std"), n_series) | dict.fromkeys(
+        ("values", "observed", "covariates"), rows
+    )
+    for name, size in shapes.items():
+        if name in arrays and len(arrays[name]) != size:
+            raise ValueError(f"`{name}` must have {size} entries as the series say, got {len(arrays[name])}.")
+    for name in ("values", "mean", "std"):
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"`{name}` must be finite numbers, but has NaN or infinity.")
+
+
+def check_times(calendar: Calendar, data: SeriesData[np.ndarray]) -> None:
+    """Refuse times so far off that the clocks of a zone could not be looked up for all days until then.
+
+    Raises
+    ------
+    ValueError
+        If one is over 10,000 years from 1970.
+    """
+    if calendar.local:
+        day = calendar.steps_of_a_day
+        farthest = max(abs(int(data.starts.min())), abs(int(data.ends.max())))
+        if farthest > LONGEST_SPAN * day:
+            raise ValueError(f"`starts` must lie within {LONGEST_SPAN} days of 1970, got {farthest} steps from it.")
+
+
+def _check_tensors(expected: dict[str, Tensor], found: dict[str, Tensor]) -> None:
+    """Whether those found have the names, shapes and types of those expected, and finite numbers."""
+    for name in [*expected, *found]:
+        if name not in expected or name not in found:
+            raise ValueError(f"tensor {name!r} must be one of the network's, and there.")
+        a, b = expected[name], found[name]
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise ValueError(
+                f"tensor {name!r} must have shape {tuple(a.shape)} of {a.dtype}, got {tuple(b.shape)} of {b.dtype}."
+            )
+    _check_finite(found)
+
+
+def _check_finite(tensors: dict[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise ValueError(f"tensor {name!r} must have finite numbers, but has NaN or infinity.")
