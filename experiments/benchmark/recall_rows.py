@@ -7,8 +7,10 @@ from typing import Any
 from titans_ts.model.config import ModelConfig
 
 LMM = "lmm"  # the row that others leave something out of
+LATE = "lmm, as long as mac"  # trained as long as those that learn late
 ROWS: dict[str, dict[str, Any]] = {
     LMM: {},
+    LATE: {},
     "lmm, 2 layers": {"memory_depth": 2},
     "lmm, no momentum": {"memory_momentum": False},
     "lmm, no forgetting": {"memory_forgetting": False},
@@ -22,7 +24,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "window attention": {"mixer": "window_attention"},
 }
 # Of these, accuracy in recall was still rising after as many steps as the others need.
-LEARN_LATE = ("mac", "mag", "mal", "mamba")
+LEARN_LATE = (LATE, "mac", "mag", "mal", "mamba")
 
 
 def config(row: str, **changes: Any) -> ModelConfig:
