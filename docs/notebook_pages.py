@@ -54,7 +54,8 @@ def overview() -> str:
 
 def rendered(name: str, notebook: dict[str, Any]) -> tuple[str, dict[str, bytes]]:
     """Markdown of a notebook, and its pictures by the names that the page links."""
-    parts, pictures = [], {}
+    parts: list[str] = []
+    pictures: dict[str, bytes] = {}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             parts.append(relinked(words(cell)))
