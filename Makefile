@@ -4,12 +4,12 @@ BIN := .venv/bin
 READY := .venv/.installed
 BENCH := .venv/.installed-bench
 
-.PHONY: help demo test coverage check docs dist bench tables streams competitions intervals memory
+.PHONY: help demo test coverage check docs dist bench tables streams competitions intervals memory notebooks notebooks-check
 
 TABLES := etth1 etth2 ettm1 ettm2 weather
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## forecast a week of bicycle rentals and draw it, offline
 	$(BIN)/python experiments/demo.py
@@ -24,6 +24,12 @@ check: $(READY) docs ## lint, formatting, types and documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+notebooks: $(READY) ## execute the notebooks in place; then read what their words conclude
+	OMP_NUM_THREADS=1 $(BIN)/python experiments/execute_notebooks.py
+
+notebooks-check: $(READY) ## execute copies of the notebooks; an error or other figures than they show fail
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow tests/experiments/test_notebooks.py
 
 docs: $(READY) ## build the documentation into site/; a broken reference fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

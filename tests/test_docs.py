@@ -86,6 +86,43 @@ def test_a_table_is_that_below_its_heading() -> None:
         hooks.first_table("Weather")
 
 
+def test_every_notebook_is_a_page() -> None:
+    pages = load("notebook_pages")
+    assert sorted(pages.ORDER) == sorted(path.stem for path in pages.NOTEBOOKS.glob("*.ipynb"))
+    overview = pages.overview()
+    for name in pages.ORDER:
+        title = pages.title_of(pages.read(name))
+        assert f"[{title}]({name}.md)" in overview
+        page, pictures = pages.rendered(name, pages.read(name))
+        assert page.startswith(f"# {title}\n")
+        assert pictures
+        assert all(f"]({link})" in page for link in pictures)
+
+
+def test_a_notebook_is_shown_as_it_is_committed() -> None:
+    pages = load("notebook_pages")
+    table = '<div>\n<style scoped>\n x\n</style>\n<table border="1" class="dataframe">\n  <tr>\n</table>\n</div>'
+    outputs = [
+        {"output_type": "stream", "text": ["a\n", "b\n"]},
+        {"output_type": "execute_result", "data": {"text/html": table, "text/plain": "x"}},
+        {"output_type": "display_data", "data": {"image/png": "AAEC", "text/plain": "<Figure>"}},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": "# T\n\nof [it](../RESULTS.md#streams), [all](../RESULTS.md)"},
+        {"cell_type": "code", "source": ["x = 1\n", "x"], "outputs": outputs},
+    ]
+    page, pictures = pages.rendered("n", {"cells": cells})
+    assert page.split("\n\n") == [
+        "# T",
+        "of [it](../benchmarks/streams.md), [all](../benchmarks/index.md)",
+        "```python\nx = 1\nx\n```",
+        "```text\na\nb\n```",
+        "<div>\n<table>\n<tr>\n</table>\n</div>",
+        "![Picture 1 of the notebook: T](n-1.png)\n",
+    ]
+    assert pictures == {"n-1.png": b"\x00\x01\x02"}
+
+
 def test_formulas_become_mathml_outside_of_code() -> None:
     found = load("hooks").with_formulas("of $x$ and `$y$`:\n\n$$z$$\n\n```\n$$w$$\n```\n")
     assert found.count("<math") == 2
