@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .calendar import Calendar, show
+from .calendar import Calendar
 from .calendar_features import calendar_features
 from .covariate_columns import Covariates
 from .dates import write_dates
+from .infer import show
 from .layouts import FORECAST, Layout
 from .series_data import SeriesData
 
