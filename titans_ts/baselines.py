@@ -157,7 +157,7 @@ class SeasonalNaive(Baseline):
         data = panel.data
         season = np.where(data.lengths >= self.season_, self.season_, 1)[:, None]
         before = season - np.arange(steps) % season  # rows before the end that each step repeats
-        forecast: np.ndarray = data.values[(data.offsets + data.lengths)[:, None] - before]
+        forecast: np.ndarray = data.values[data.last_rows[:, None] + 1 - before]
         return forecast
 
 
@@ -184,7 +184,7 @@ class Drift(Baseline):
 
 def drift(data: SeriesData[np.ndarray], steps: int) -> np.ndarray:
     """The line through the first and the last row of each series, on for `steps`: (n_series, steps)."""
-    first, last = data.values[data.offsets], data.values[data.offsets + data.lengths - 1]
+    first, last = data.values[data.offsets], data.values[data.last_rows]
     slope = (last - first) / np.maximum(data.lengths - 1, 1)
     forecast: np.ndarray = last[:, None] + slope[:, None] * np.arange(1, steps + 1)
     return forecast

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_backtest", "plot_coverage", "plot_forecast", "plot_gates", "plot_surprise", "plot_training"]
 
-HISTORY, TRUTH, ALARM = "0.45", "0.15", "#D55E00"
+HISTORY, TRUTH, ALARM = "0.45", "0.15", COLOURS[1]
 MOST_SERIES = 12  # drawn where `ids` does not say which
 LAST = 3  # times the steps forecast, that are shown of the history
 

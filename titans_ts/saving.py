@@ -270,7 +270,7 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The content that versions 1 and 2 wrote, under the names of version 3."""
+    """The content that older versions wrote, under the names and in the types of this one."""
     seasonal = tensors.get(f"{NETWORK}cycle.seasonal")
     if seasonal is not None and seasonal.dtype == torch.bool:  # before it was a share
         tensors[f"{NETWORK}cycle.seasonal"] = seasonal.float()

@@ -193,9 +193,9 @@ def typical_sizes(data: SeriesData[np.ndarray]) -> np.ndarray:
     absolute deviation from the mean, as far as a series ever strays. Of M3's monthly series the first alone made the
     intervals of the smooth third too narrow by far, the second alone those of the noisy one.
     """
-    observed, last = data.is_observed, data.offsets + data.lengths - 1
+    observed = data.is_observed
     counted = np.append(observed[:-1] & observed[1:], False)
-    counted[last] = False
+    counted[data.last_rows] = False
     change = _mean_of_rows(data, np.append(np.abs(np.diff(data.values)), 0.0), counted)
     mean = _mean_of_rows(data, data.values, observed)
     deviation = _mean_of_rows(data, np.abs(data.values - np.repeat(mean, data.lengths)), observed)
