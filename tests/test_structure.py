@@ -26,7 +26,7 @@ ROOMS = {
     "defaults": {"tables"},
     "packing": {"tables"},
     "bounds": {"reals", "tables"},
-    "weights": {"reals", "tables"},
+    "weights": {"tables"},
     "warm_start": {"tables", "model"},
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables"},

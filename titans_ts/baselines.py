@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .arguments import check_integer, check_no_targets
+from .arguments import check_integer, check_no_targets, split_table
 from .base import PanelForecaster
 from .defaults import Defaults, defaults_for, shorten
 from .tables.panel import Panel
@@ -75,10 +75,7 @@ class Baseline(PanelForecaster):
         A long frame's column is named after the class.
         """
         check_is_fitted(self, "panel_")
-        if h is not None and not np.isscalar(h):
-            if df is not None:
-                raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
-            h, df = None, h
+        h, df = split_table(h, df)
         steps = check_integer("h", h, 1, self.horizon_)
         panel = self.panel_ if df is None else self._context(df)[0]
         return panel.write(self._forecast(steps, panel, df is None)[..., None], (type(self).__name__,))
