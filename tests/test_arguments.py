@@ -16,10 +16,11 @@ from titans_ts.arguments import (
     check_flag,
     check_integer,
     check_no_targets,
-    check_seconds,
+    check_positive,
     check_seed,
     check_share,
     match_series,
+    split_table,
 )
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
@@ -137,16 +138,16 @@ def test_names_of_another_type_are_refused_where_none_is_found() -> None:
 
 @pytest.mark.parametrize("value", [2, 0.5, np.int64(2), np.float32(0.5)])
 def test_seconds_of_every_kind_become_a_float(value: Any) -> None:
-    found = check_seconds("time_limit", value)
+    found = check_positive("time_limit", value, "seconds", "no limit")
     assert (type(found), found) == (float, float(value))
-    assert check_seconds("time_limit", None) is None
+    assert check_positive("time_limit", None, "seconds", "no limit") is None
 
 
 @pytest.mark.parametrize("value", [0, -1.0, np.inf, np.nan, True, np.True_, "10", [3], 1j])
 def test_seconds_that_are_no_positive_finite_number_are_named(value: Any) -> None:
     words = f"`time_limit` must be a positive finite number of seconds, or None for no limit, got {value!r}."
     with pytest.raises(ValueError, match=exactly(words)):
-        check_seconds("time_limit", value)
+        check_positive("time_limit", value, "seconds", "no limit")
 
 
 def test_a_count_has_a_bound_that_integers_of_tensors_hold() -> None:
@@ -177,3 +178,13 @@ def test_what_cannot_seed_a_generator_is_named(value: Any) -> None:
         ValueError, match=r"^`random_state` must be an integer in \[0, 2\*\*32\), a RandomState or None"
     ):
         check_seed(value)
+
+
+def test_the_first_argument_of_predict_may_be_the_table() -> None:
+    table = np.zeros((3, 1))
+    assert [split_table(*given) for given in ((None, None), (3, None), (table, None), (3, table), (None, table))] == [
+        *((None, None), (3, None), (None, table)),
+        *((3, table), (None, table)),
+    ]
+    with pytest.raises(TypeError, match=exactly("`h` must be an integer where `df` is given too; pass one table.")):
+        split_table(table, table)

@@ -276,3 +276,21 @@ def test_utilsforecast_reads_the_frame_by_its_own_names() -> None:
         np.concatenate([np.abs(errors).mean(-1).ravel(), np.sqrt((errors**2).mean(-1)).ravel()])
     )
     assert mase(frame, ["Drift"], 1, table, id_col="shop", target_col="sales", time_col="hour")["Drift"].gt(0).all()
+
+
+@pytest.mark.parametrize("estimator", [SeasonalNaive, "SeasonalNaive", None])
+def test_what_is_no_forecaster_is_refused(estimator):
+    df = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=30), "y": np.arange(30.0)})
+    with pytest.raises(
+        TypeError, match=r"`estimator` must be a forecaster, got .*; pass one, as TitansForecaster\(\) is"
+    ):
+        cross_validation(estimator, df, h=2)
+
+
+@pytest.mark.parametrize("asked", [{"level": 80}, {"quantiles": [0.1]}])
+def test_intervals_of_what_forecasts_points_alone_are_refused(asked):
+    df = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=30), "y": np.arange(30.0)})
+    with pytest.raises(
+        TypeError, match=f"`{next(iter(asked))}` must be None, for SeasonalNaive forecasts points alone"
+    ):
+        cross_validation(SeasonalNaive(), df, h=2, **asked)

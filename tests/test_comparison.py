@@ -67,6 +67,20 @@ def test_an_unknown_metric_is_named() -> None:
         compared(metrics=["mea"])
 
 
+@pytest.mark.parametrize("metrics", [[], "mae", None])
+def test_metrics_are_a_list_that_has_one(metrics) -> None:
+    with pytest.raises(ValueError, match=r"`metrics` must be a list of one metric or more, got .*; pass \['mase'"):
+        compared(metrics=metrics)
+
+
+@pytest.mark.parametrize("name", ["shop", "day", "cutoff", "sold", "MeanForecaster"])
+def test_no_model_takes_the_place_of_a_column(name: str) -> None:
+    models = {**MODELS, name: Drift(**NAMES)}
+    backtest = Backtest.of(MODELS["drift"], table(), 7, 1, None)
+    with pytest.raises(ValueError, match=rf"a model must have a name of its own, .*got '{name}'"):
+        compare(models, backtest, mean_of=["drift", "naive"])
+
+
 def forecaster(**parameters) -> TitansForecaster:
     given = dict(horizon=7, lookback=14, d_model=8, n_layers=1, max_epochs=0, random_state=0, verbose=0, **NAMES)
     return TitansForecaster(**{**given, **parameters})
@@ -86,3 +100,9 @@ def test_a_forecaster_compares_itself_with_the_baselines_and_stays_as_it_is() ->
 def test_the_baselines_may_be_ones_own() -> None:
     found = forecaster().compare(table(), 3, n_windows=1, baselines={"mine": Drift(**NAMES)}, metrics=["mae"])
     assert sorted(found["model"]) == ["TitansForecaster", "mine"]
+
+
+@pytest.mark.parametrize("baselines", [{"TitansForecaster": Drift(**NAMES)}, [Drift(**NAMES)]])
+def test_no_baseline_takes_the_place_of_the_model(baselines) -> None:
+    with pytest.raises(ValueError, match=r"`baselines` must be a mapping from names other than 'TitansForecaster'"):
+        forecaster().compare(table(), 3, n_windows=1, baselines=baselines)

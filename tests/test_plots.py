@@ -135,6 +135,13 @@ def test_each_series_has_axes_of_its_own(kind: str, layout: str) -> None:
         plot_forecast(history, ahead, ids=["c"])
 
 
+@pytest.mark.parametrize("given", ["a", 1, []])
+@pytest.mark.parametrize("name", ["ids", "models"])
+def test_what_is_no_list_of_names_is_refused(name: str, given: Any) -> None:
+    with pytest.raises(ValueError, match=rf"`{name}` must be a list of one name or more, got .*; pass a list"):
+        plot_forecast(series(), forecast(), **{name: given})
+
+
 def test_one_step_is_a_point_and_its_interval_a_bar() -> None:
     axes = plot_forecast(series(), forecast()[:1])
     (point,) = (each for each in axes.lines if each.get_label() == "forecast")

@@ -23,7 +23,7 @@ import torch
 
 from titans_ts import TitansForecaster
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.restoring import check_arrays, check_times, restore_long_term, restore_network
+from titans_ts.restoring import check_arrays, check_combination, check_times, restore_long_term, restore_network
 
 ROWS = 60
 SPARE = 2**30  # bytes that a load of these small models may take beyond what the process has
@@ -110,6 +110,19 @@ FORGED: dict[str, Callable[[Any, Any], Any]] = {
     "float lengths": set_tensor("lengths", torch.Tensor.double),
     "times before all clocks": set_tensor("starts", lambda x: x * 0 - 2**58),
     "times after all clocks": set_tensor("starts", lambda x: x * 0 + 2**61),
+    "errors of another series": set_tensor("calibration.series", lambda x: x + 10),
+    "sizes of fewer series": set_tensor("calibration.sizes", lambda x: x[:1]),
+    "NaN as a size": set_tensor("calibration.sizes", with_nan),
+    "errors of more outputs": set_tensor("calibration.errors", lambda x: torch.cat([x, x], -1)),
+    "levels of a point": set_all("calibration", levels=[0.1, 0.5, 0.9]),
+    "a season of nothing": set_all("combination", periods=[0]),
+    "a season without end": set_all("combination", periods=[10**9]),
+    "more weights than methods": set_all("combination", weights=[0.25] * 4),
+    "weights of text": set_all("combination", weights=["a", "b", "c"]),
+    "signs of fewer series": set_tensor("positive", lambda x: x[:1]),
+    "forecasts without end": set_tensor("statistical.values.scored", lambda x: x + 10**9),
+    "a bound of text": set_all("bounds", lower="x"),
+    "bounds the wrong way round": set_all("bounds", lower=5, upper=1),
     "a span of nothing": set_all("calendar", span=0),
     "ids without end": set_all("ids", index={"name": None, "dtype": "int64", "range": [0, 10**15, 1]}),
     "a file as zone": set_all("calendar", dtype={"dtype": "datetime64[us, dateutil//etc/passwd]"}),
@@ -279,6 +292,33 @@ def test_arrays_are_held_against_the_number_of_series() -> None:
         check_arrays(arrays | {"observed": np.ones(5)}, 2, 2)
     with pytest.raises(ValueError, match="`std` must be finite numbers, but has NaN or infinity"):
         check_arrays(arrays | {"std": np.array([1, np.inf])}, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"periods": (4, 10)}, r"`periods` must be multiples of one another from 2 to 28, got \(4, 10\)"),
+        ({"periods": (32,)}, r"`periods` must be multiples of one another from 2 to 28, got \(32,\)"),
+        ({"weights": np.array([0.5, 0.5, 0.5])}, r"`weights` must be 3 shares whose sum is 1, got \[0.5, 0.5, 0.5\]"),
+        ({"weights": np.full(3, np.nan)}, "`weights` must be 3 shares whose sum is 1, got"),
+        ({"positive": np.ones(2)}, r"`positive` must be 2 of bool, got \(2,\) of float64"),
+        (
+            {"statistical": {"values.scored": np.array([1, 4])}},
+            r"`values.scored` must be steps from 1 to 3, got \[1, 4\]",
+        ),
+    ],
+)
+def test_a_combination_is_held_against_the_network(wrong: dict[str, Any], words: str) -> None:
+    config = ModelConfig(lookback=12, horizon=3, n_series=2, cycle=4, d_model=8, n_heads=2, n_layers=1)
+    right: dict[str, Any] = dict(
+        periods=(4, 28),
+        weights=np.array([0.5, 0.25, 0.25]),
+        positive=np.ones(2, dtype=bool),
+        statistical={"values.scored": np.array([1, 3])},
+    )
+    check_combination(**right, config=config)
+    with pytest.raises(ValueError, match=words):
+        check_combination(**{**right, **wrong}, config=config)
 
 
 def test_a_long_term_memory_is_held_against_the_network(model: TitansForecaster) -> None:

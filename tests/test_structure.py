@@ -26,7 +26,7 @@ ROOMS = {
     "defaults": {"tables"},
     "packing": {"tables"},
     "bounds": {"reals", "tables"},
-    "weights": {"reals", "tables"},
+    "weights": {"tables"},
     "warm_start": {"tables", "model"},
     "predict": {"stream", "training", "windows", "tables", "model", "devices"},
     "combination": {"statistical", "training", "windows", "tables"},
@@ -39,7 +39,7 @@ ROOMS = {
         *("fitted", "bounds", "combination", "intervals", "stream", "regression"),
         *("predict", "progress", "training", "windows", "tables", "model", "devices"),
     },
-    "restoring": {"stream", "tables", "model", "devices"},
+    "restoring": {"statistical", "stream", "tables", "model", "devices"},
     "saving": {
         *("bounds", "combination", "intervals", "statistical", "regression", "restoring"),
         *("fitted", "packing", "training", "windows", "tables", "model", "devices"),

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from titans_ts import TitansForecaster
-from titans_ts.weights import check_half_life
 
 SIZE = dict(horizon=4, lookback=16, d_model=8, n_layers=1, n_heads=2, chunk_size=4, cycle=0)
 HOW = dict(combine=False, context="window", max_epochs=0, random_state=0, device="cpu", verbose=0)
@@ -155,6 +154,5 @@ def test_what_is_no_weight_of_each_series_is_refused(weight: Any, error: type[Ex
 
 @pytest.mark.parametrize("value", [0, -1, np.inf, np.nan, True, "day"])
 def test_what_is_no_half_life_is_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^`half_life` must be a positive finite number of steps, or None for"):
-        check_half_life(value)
-    assert check_half_life(np.int64(3)) == 3.0
+    with pytest.raises(ValueError, match=r"^`half_life` must be a positive finite number of steps, or None for none"):
+        fitted(table(a=A, b=B), half_life=value)

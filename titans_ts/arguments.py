@@ -110,10 +110,19 @@ def check_share(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_seconds(name: str, value: Any) -> float | None:
-    """`value` as a positive finite number of seconds, or None for no limit; NumPy's numbers are some too."""
+def check_positive(name: str, value: Any, unit: str, none: str) -> float | None:
+    """`value` as a positive finite number of a unit, or None for `none`; NumPy's numbers are some too."""
     if value is None:
         return None
     if not (is_real(value) and 0 < float(value) < math.inf):
-        raise ValueError(f"`{name}` must be a positive finite number of seconds, or None for no limit, got {value!r}.")
+        raise ValueError(f"`{name}` must be a positive finite number of {unit}, or None for {none}, got {value!r}.")
     return float(value)
+
+
+def split_table(h: Any, df: Any) -> tuple[Any, Any]:
+    """The `h` and the `df` of `predict`, whose first argument may be the table, as a pipeline hands one on."""
+    if h is None or np.isscalar(h):
+        return h, df
+    if df is not None:
+        raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
+    return None, h

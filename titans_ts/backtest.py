@@ -129,6 +129,8 @@ class Backtest:
     @classmethod
     def of(cls, estimator: Any, df: Any, h: Any, n_windows: Any, step_size: Any) -> Backtest:
         """Read a table as an estimator does, and check that every window has rows before it."""
+        if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+            raise TypeError(f"`estimator` must be a forecaster, got {estimator!r}; pass one, as TitansForecaster() is.")
         h = check_integer("h", h, 1, 0)
         n_windows = check_integer("n_windows", n_windows, 1)
         given = _reading(estimator)
@@ -219,7 +221,10 @@ def _windows_from_one_fit(
     before = np.zeros_like(panel.data.lengths)
     known_ahead = panel.covariates is not None and panel.covariates.named(FUTURE)
     parameters = signature(model.predict).parameters.values()
-    reads_future = bool(known_ahead) and any(p.name == "future" or p.kind == p.VAR_KEYWORD for p in parameters)
+    taken, takes_any = {p.name for p in parameters}, any(p.kind == p.VAR_KEYWORD for p in parameters)
+    if refused := [name for name in options if not takes_any and name not in taken]:
+        raise TypeError(f"`{refused[0]}` must be None, for {type(model).__name__} forecasts points alone.")
+    reads_future = bool(known_ahead) and (takes_any or "future" in taken)
     for rows in (panel.data.lengths - number for number in after):
         known, context = known_rows(panel, rows), dict[str, Any]()
         if not forecasts:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .arguments import check_integer, check_no_targets
+from .arguments import check_integer, check_no_targets, split_table
 from .base import PanelForecaster
 from .defaults import Defaults, defaults_for, shorten
 from .tables.panel import Panel
@@ -75,10 +75,7 @@ class Baseline(PanelForecaster):
         A long frame's column is named after the class.
         """
         check_is_fitted(self, "panel_")
-        if h is not None and not np.isscalar(h):
-            if df is not None:
-                raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
-            h, df = None, h
+        h, df = split_table(h, df)
         steps = check_integer("h", h, 1, self.horizon_)
         panel = self.panel_ if df is None else self._context(df)[0]
         return panel.write(self._forecast(steps, panel, df is None)[..., None], (type(self).__name__,))
@@ -157,7 +154,7 @@ class SeasonalNaive(Baseline):
         data = panel.data
         season = np.where(data.lengths >= self.season_, self.season_, 1)[:, None]
         before = season - np.arange(steps) % season  # rows before the end that each step repeats
-        forecast: np.ndarray = data.values[(data.offsets + data.lengths)[:, None] - before]
+        forecast: np.ndarray = data.values[data.last_rows[:, None] + 1 - before]
         return forecast
 
 
@@ -184,7 +181,7 @@ class Drift(Baseline):
 
 def drift(data: SeriesData[np.ndarray], steps: int) -> np.ndarray:
     """The line through the first and the last row of each series, on for `steps`: (n_series, steps)."""
-    first, last = data.values[data.offsets], data.values[data.offsets + data.lengths - 1]
+    first, last = data.values[data.offsets], data.values[data.last_rows]
     slope = (last - first) / np.maximum(data.lengths - 1, 1)
     forecast: np.ndarray = last[:, None] + slope[:, None] * np.arange(1, steps + 1)
     return forecast

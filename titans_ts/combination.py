@@ -215,7 +215,7 @@ def seconds_needed(data: SeriesData[np.ndarray], horizon: int, periods: tuple[in
 
 
 def is_combined(data: SeriesData[np.ndarray]) -> bool:
-    """Whether the series are few rows."""
+    """Whether a typical series is short enough for its forecasts to be combined."""
     return bool(np.median(data.lengths) <= MOST_TYPICAL_ROWS)
 
 

@@ -44,9 +44,18 @@ def compare(
     DataFrame
         One row for each model: "model", the mean of each metric over series and cutoffs, and "wins", the share of
         series in which the model's first metric is the least.
+
+    Raises
+    ------
+    ValueError
+        If a model has the name of a column or of the mean, or `metrics` has none or an unknown one.
     """
     layout = backtest.panel.layout
     id_col, time_col, target_col = layout.id_col, layout.time_col, layout.target_col
+    taken = (id_col, time_col, CUTOFF, target_col, *([MEAN] if mean_of else []))
+    if clash := [name for name in models if name in taken]:
+        raise ValueError(f"a model must have a name of its own, other than {taken}, got {clash[0]!r}. Rename it.")
+    _check_metrics(metrics)
     frame = pd.DataFrame()
     for name, model in models.items():
         found = backtest.run(model, False, {}, n_jobs)
@@ -78,6 +87,7 @@ def score(
     """
     from utilsforecast.evaluation import evaluate  # loads Dask and Spark where they are installed
 
+    _check_metrics(metrics)
     layout = backtest.panel.layout
     names: dict[str, Any] = dict(id_col=layout.id_col, time_col=layout.time_col, target_col=layout.target_col)
     id_col, time_col, target_col = names.values()
@@ -88,6 +98,14 @@ def score(
     scores = evaluate(frame, metrics=losses_of, train_df=train, **names)
     scores[list(frame.columns[4:])] = scores.iloc[:, 3:].where(np.isfinite(scores.iloc[:, 3:]))
     return _table(scores, id_col)
+
+
+def _check_metrics(metrics: Any) -> None:
+    """Refuse what holds no metric, before anything is fitted."""
+    if isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics:
+        raise ValueError(f"`metrics` must be a list of one metric or more, got {metrics!r}; pass {[*METRICS[:2]]}.")
+    for metric in metrics:
+        _loss(metric, 1)
 
 
 def _loss(metric: Any, season: int) -> Callable[..., Any]:

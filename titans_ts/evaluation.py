@@ -152,7 +152,8 @@ class EvaluatedForecaster(FittedForecaster):
         Raises
         ------
         TypeError, ValueError
-            As `fit` and `cross_validation`.
+            As `fit` and `cross_validation`; if `baselines` is no mapping, or a baseline has the name of this model or
+            of a column.
 
         Examples
         --------
@@ -166,10 +167,13 @@ class EvaluatedForecaster(FittedForecaster):
         0  TitansForecaster  0.00   1.0
         1     SeasonalNaive  0.71   0.0
         """
+        own = type(self).__name__
+        if baselines is not None and (not isinstance(baselines, Mapping) or own in baselines):
+            raise ValueError(f"`baselines` must be a mapping from names other than {own!r}, got {baselines!r}.")
         panel = self._read(df, min_rows=3, freq=self.freq, covariates=self._covariate_names())
         default = shorten(defaults_for(panel.calendar), panel.data.lengths).horizon
         steps = check_integer("h", self.horizon if h is None else h, 1, default)
-        models, mean_of = {type(self).__name__: self}, tuple[str, ...]()
+        models, mean_of = {own: self}, tuple[str, ...]()
         if baselines is None:
             alone = clone(self).set_params(**CLOSED_FORM)
             baselines = {"SeasonalNaive": SeasonalNaive(), "Drift": Drift(), "ClosedForm": alone}

@@ -45,8 +45,10 @@ class ExportingForecaster(FittedForecaster):
             among it, or the graph takes over 2 GiB.
         ImportError
             If onnx or onnxscript are not installed.
+        TypeError
+            If `path` is no path.
         OSError
-            If the file cannot be written.
+            If the file cannot be written, or its folder is not there.
 
         Notes
         -----

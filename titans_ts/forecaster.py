@@ -20,8 +20,9 @@ from .arguments import (
     check_flag,
     check_integer,
     check_no_targets,
-    check_seconds,
+    check_positive,
     check_seed,
+    split_table,
 )
 from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
@@ -45,7 +46,7 @@ from .training.history import Evaluation
 from .training.losses import AnyLoss, check_loss, try_loss
 from .training.probe import Probe
 from .warm_start import check_same_series, same_shape
-from .weights import check_half_life, series_weights
+from .weights import series_weights
 from .windows.outliers import fill_outliers
 from .windows.splits import backtest_folds
 
@@ -384,7 +385,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
         The script calls `fit` on the same table in both, which then hold the same model; see `fit_network`.
         """
         check_no_targets(y)
-        time_limit = check_seconds("time_limit", self.time_limit)
+        time_limit = check_positive("time_limit", self.time_limit, "seconds", "no limit")
         verbose = check_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
         with Progress(time_limit, verbose if first_rank() else 0) as progress:
             progress.begin("reading")
@@ -400,7 +401,8 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
             panel = self._read(df, min_rows=3, **how)
             bounds = Bounds.of(self.lower, self.upper, panel)
             check_loss("loss", self.loss)
-            weights, half_life = series_weights(sample_weight, panel), check_half_life(self.half_life)
+            weights = series_weights(sample_weight, panel)
+            half_life = check_positive("half_life", self.half_life, "steps", "none")
             if self.outliers == "fill":
                 panel = fill_outliers(panel)
             defaults = shorten(defaults_for(panel.calendar), panel.data.lengths)
@@ -528,10 +530,7 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
         2024-01-21 22:00:00  47.1        44.8        48.0
         """
         check_is_fitted(self)
-        if h is not None and not np.isscalar(h):
-            if df is not None:
-                raise TypeError("`h` must be an integer where `df` is given too; pass one table.")
-            h, df = None, h
+        h, df = split_table(h, df)
         steps = check_integer("h", h, 1, self.horizon_)
         asked = Asked.of(level, quantiles)
         panel, series = (self.fitted_.panel, None) if df is None else self._context(df)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_backtest", "plot_coverage", "plot_forecast", "plot_gates", "plot_surprise", "plot_training"]
 
-HISTORY, TRUTH, ALARM = "0.45", "0.15", "#D55E00"
+HISTORY, TRUTH, ALARM = "0.45", "0.15", COLOURS[1]
 MOST_SERIES = 12  # drawn where `ids` does not say which
 LAST = 3  # times the steps forecast, that are shown of the history
 
@@ -385,20 +385,26 @@ def _chosen(ids: Sequence[Hashable] | None, curves: Curves, name: str) -> list[H
         raise ValueError(f"`{name}` has no rows.")
     if ids is None:
         return list(curves)[:MOST_SERIES]
-    if isinstance(ids, str) or not len(ids):
-        raise ValueError(f"`ids` must be a list of one series or more, got {ids!r}.")
+    ids = _listed("ids", ids)
     if missing := [each for each in ids if each not in curves]:
         raise ValueError(f"`ids` must name series of `{name}`, got {reprlib.repr(missing)} beside {list(curves)[:5]}.")
-    return list(ids)
+    return ids
 
 
 def _models(models: Sequence[str] | None, columns: Sequence[Hashable] | pd.Index) -> dict[str, Forecast]:
     found = forecasts_of(columns)
     if models is None:
         return found
+    models = _listed("models", models)
     if missing := [name for name in models if name not in found]:
         raise ValueError(f"`models` must be among {list(found)}, got {missing}.")
     return {name: found[name] for name in models}
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    if isinstance(given, str) or not np.iterable(given) or not (listed := list(given)):
+        raise ValueError(f"`{name}` must be a list of one name or more, got {given!r}; pass a list, such as ['A'].")
+    return listed
 
 
 def _long_curves(frame: Any, needed: tuple[str, ...], id_col: str, time_col: str) -> Curves:

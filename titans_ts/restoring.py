@@ -18,10 +18,13 @@ from .model.long_term import LongTermMemory
 from .model.long_term_config import LongTermConfig
 from .model.origins import n_features
 from .model.stream_state import StreamState
+from .statistical.model import METHODS
 from .stream.reading import LongTerm
 from .tables.calendar import Calendar
 from .tables.series_data import SeriesData
 
+MOST_CYCLES = 7  # of a network's in a season of statistical forecasts: a week of days
+ROUNDING = 1e-6  # of a sum of weights
 LONGEST_SPAN = 10_000 * 366  # days from 1970 within which times of a zone must lie
 DTYPES = {  # of arrays, and of how many dimensions
     **dict.fromkeys(("values", "mean", "std"), (np.float64, 1)),
@@ -112,6 +115,49 @@ def check_arrays(arrays: dict[str, np.ndarray], n_series: int, n_ids: int) -> No
     for name in ("values", "mean", "std"):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"`{name}` must be finite numbers, but has NaN or infinity.")
+
+
+def check_combination(
+    periods: tuple[int, ...],
+    weights: np.ndarray,
+    positive: np.ndarray,
+    statistical: dict[str, np.ndarray],
+    config: ModelConfig,
+) -> None:
+    """Hold what a saved model is combined with against its network.
+
+    Parameters
+    ----------
+    periods : tuple of int
+        Of the seasons of the statistical forecasts.
+    weights : ndarray, shape (1 + methods,)
+    positive : ndarray of bool, shape (n_series,)
+    statistical : dict of str to ndarray
+        As `StatisticalModel.arrays` names them.
+    config : ModelConfig
+
+    Raises
+    ------
+    ValueError
+        Naming the part that is of another type or size.
+    """
+    longest = MOST_CYCLES * config.cycle
+    lasting = zip((1, *periods), periods, strict=False)
+    if not all(type(n) is int and 1 < n <= longest and n % before == 0 for before, n in lasting):
+        raise ValueError(f"`periods` must be multiples of one another from 2 to {longest}, got {periods}.")
+    is_share = weights.dtype.kind == "f" and weights.shape == (1 + len(METHODS),) and (weights >= 0).all()
+    if not is_share or not abs(float(weights.sum()) - 1) < ROUNDING:
+        raise ValueError(f"`weights` must be {1 + len(METHODS)} shares whose sum is 1, got {weights.tolist()}.")
+    if positive.dtype != np.bool_ or positive.shape != (config.n_series,):
+        raise ValueError(f"`positive` must be {config.n_series} of bool, got {positive.shape} of {positive.dtype}.")
+    for name, array in statistical.items():
+        if name.endswith("scored") and not (
+            array.dtype == np.int64
+            and array.ndim == 1
+            and len(array)
+            and 1 <= array.min() <= array.max() <= config.horizon
+        ):
+            raise ValueError(f"`{name}` must be steps from 1 to {config.horizon}, got {array.tolist()[:5]}.")
 
 
 def check_times(calendar: Calendar, data: SeriesData[np.ndarray]) -> None:

@@ -40,7 +40,7 @@ from .model import ModelConfig
 from .model.long_term_config import LongTermConfig
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
 from .regression.dynamic import DynamicRegression
-from .restoring import check_arrays, check_times, restore_long_term, restore_network
+from .restoring import check_arrays, check_combination, check_times, restore_long_term, restore_network
 from .statistical.model import StatisticalModel
 from .tables.calendar import Calendar
 from .tables.covariate_columns import Covariates
@@ -240,16 +240,18 @@ def _restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> FittedM
     history = description["history"]
     evaluations = [Evaluation(**unpack_all(evaluation)) for evaluation in history.pop("evaluations")]
     bounds = Bounds(**unpack_all(description.get("bounds", {})))
+    bounds = Bounds.of(bounds.lower, bounds.upper, panel)
     choices = tuple(Choice(**unpack_all(choice)) for choice in description.get("choices", []))
     history, combination = History(evaluations, **unpack_all(history)), None
     if found := description.get("combination"):
         statistical = {n.removeprefix(STATISTICAL): array for n, array in arrays.items() if n.startswith(STATISTICAL)}
-        model = StatisticalModel.of_arrays(unpack(found["periods"]), statistical)
-        combination = Combination(model, np.array(found["weights"]), arrays["positive"])
+        periods, weights = unpack(found["periods"]), np.array(found["weights"])
+        check_combination(periods, weights, arrays["positive"], statistical, config)
+        combination = Combination(StatisticalModel.of_arrays(periods, statistical), weights, arrays["positive"])
     calibration = None
     if found := description.get("calibration"):
         kept = {n.removeprefix(CALIBRATION): array for n, array in arrays.items() if n.startswith(CALIBRATION)}
-        calibration = Calibration.of_arrays(kept, unpack_all(found), config.horizon)
+        calibration = Calibration.of_arrays(kept, unpack_all(found), config.horizon, config.n_series)
     return FittedModel(
         network.eval(),
         scaler,
@@ -270,7 +272,7 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _upgrade(description: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The content that versions 1 and 2 wrote, under the names of version 3."""
+    """The content that older versions wrote, under the names and in the types of this one."""
     seasonal = tensors.get(f"{NETWORK}cycle.seasonal")
     if seasonal is not None and seasonal.dtype == torch.bool:  # before it was a share
         tensors[f"{NETWORK}cycle.seasonal"] = seasonal.float()

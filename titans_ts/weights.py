@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .reals import is_real
 from .tables.panel import Panel
 
 LISTED = 5  # ids, where an error names them
@@ -62,15 +60,6 @@ def series_weights(given: Any, panel: Panel) -> np.ndarray | None:
     if not weights.any():
         raise ValueError("`sample_weight` must be above 0 for at least one series, got 0 for all.")
     return weights
-
-
-def check_half_life(value: Any) -> float | None:
-    """`value` as a positive finite number of steps, or None for none; NumPy's numbers are some too."""
-    if value is None:
-        return None
-    if not (is_real(value) and 0 < float(value) < math.inf):
-        raise ValueError(f"`half_life` must be a positive finite number of steps, or None for none, got {value!r}.")
-    return float(value)
 
 
 def _some(names: list[Any]) -> str:

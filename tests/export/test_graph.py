@@ -43,6 +43,10 @@ def test_what_a_window_does_not_hold_is_refused_by_name(model: TitansForecaster,
         model.export(path, window_only="yes")  # type: ignore[arg-type]
     with pytest.raises(IsADirectoryError, match="`path` must be a file, but"):
         model.export(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"`path` must lie in a folder that is there, got .* Make it first"):
+        model.export(tmp_path / "nowhere" / "model.onnx")
+    with pytest.raises(TypeError, match="`path` must be the path of a file, as text or a Path, got 5"):
+        model.export(5)  # type: ignore[arg-type]
 
     df = long(waves())
     df["day"] = np.random.default_rng(1).normal(size=len(df))

@@ -283,6 +283,12 @@ def test_unsupported_freq_is_named(freq):
         Calendar.of(pd.date_range("2024-01-01", periods=4), freq)
 
 
+@pytest.mark.parametrize("freq", [f"{'9' * 20}{alias}" for alias in ("D", "h", "MS", "MD", "C-MON")])
+def test_a_multiple_that_no_integer_holds_is_refused(freq):
+    with pytest.raises(ValueError, match=f"`freq` must be a multiple of at most 15 digits, got '{freq}'"):
+        Calendar.of(pd.date_range("2024-01-01", periods=4), freq)
+
+
 @pytest.mark.parametrize(
     ("labels", "freq", "words"),
     [

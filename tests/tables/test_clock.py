@@ -30,6 +30,14 @@ def test_the_shift_is_that_of_the_zone_at_every_step(freq: str, tz: str) -> None
     assert clock.shift(time_index).tolist() == ahead.tolist()
 
 
+def test_times_after_those_that_clocks_are_looked_up_to_keep_the_shift_of_the_first() -> None:
+    labels = pd.date_range("2190-01-01", periods=100, freq="h", tz="Europe/Berlin").as_unit("us")
+    calendar = Calendar.of(labels)
+    clock = calendar.local_clock(int(calendar.time_index(labels[:1])[0]), int(calendar.time_index(labels[-1:])[0]))
+    assert clock is not None
+    assert clock.shifts.tolist() == [1]
+
+
 def test_before_the_first_change_and_after_the_last_the_nearest_shift_holds() -> None:
     clock = LocalClock(np.array([10, 20]), np.array([1, 2]))
     assert clock.shift(np.array([[-5, 10], [19, 20], [10**9, 0]])).tolist() == [[1, 1], [1, 2], [2, 1]]

@@ -211,6 +211,40 @@ def test_other_encodings_and_endings_are_refused(tmp_path):
         read_file(tmp_path / "nowhere.csv")
 
 
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz", "zip"])
+def test_what_was_cut_or_compressed_otherwise_is_refused(suffix, tmp_path):
+    table, path = pd.DataFrame({"ds": range(2000), "y": 1.0}), tmp_path / f"table.csv.{suffix}"
+    table.to_csv(path, index=False)
+    pd.testing.assert_frame_equal(read_file(path), table)
+    whole = path.read_bytes()
+    for content in (whole[: len(whole) // 2], b"ds,y\n1,2\n"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"table.csv.{suffix}' cannot be decompressed .*; its name must end as"):
+            read_file(path)
+
+
+@pytest.mark.parametrize("sep", [r"\s+", r"\s*;\s*"])
+def test_a_separator_may_be_a_pattern(sep, tmp_path):
+    mark = " " if sep == r"\s+" else " ; "
+    table = read_file(file(tmp_path, f"ds{mark}y\n2024-01-01{mark}1.5\n2024-01-02{mark}2\n"), sep=sep)
+    assert table["y"].tolist() == [1.5, 2.0]
+    assert table["ds"].dt.day.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ({"sep": ""}, r"`sep` must be what separates the columns, got ''"),
+        ({"sep": "(("}, r"`sep` must be a character, or a regular expression, got '\(\('"),
+        ({"tz": "Europe/Bonn"}, r"`tz` must be the name of a time zone, such as 'Europe/Berlin', got 'Europe/Bonn'"),
+        ({"tz": 5}, "`tz` must be the name of a time zone, such as 'Europe/Berlin', got 5"),
+    ],
+)
+def test_an_argument_that_means_nothing_is_named(argument, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        read_file(file(tmp_path, ROWS), **argument)
+
+
 def test_parquet_comes_back_as_it_was(tmp_path):
     pytest.importorskip("pyarrow")
     times = pd.date_range("2024-01-01", periods=3, freq="h", tz="Asia/Kolkata")

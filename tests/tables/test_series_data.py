@@ -32,6 +32,8 @@ def test_series_lie_one_after_the_other(data):
     assert [data.rows_of(i) for i in range(3)] == [slice(0, 3), slice(3, 4), slice(4, 8)]
     assert data.row_in_series.tolist() == [0, 1, 2, 0, 0, 1, 2, 3]
     assert data.series_of_row.tolist() == [0, 0, 0, 1, 2, 2, 2, 2]
+    assert data.time_index.tolist() == [10, 11, 12, 0, -2, -1, 0, 1]
+    assert data.last_rows.tolist() == [2, 3, 7]
 
 
 def test_a_row_is_located_by_series_and_time_index(data):

@@ -7,7 +7,7 @@ import dateutil.tz
 import pandas as pd
 import pytest
 
-from titans_ts.tables.zones import check_zone, dtype_name, zone_name
+from titans_ts.tables.zones import check_zone, check_zone_name, dtype_name, zone_name
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 NAMES = [
@@ -45,3 +45,15 @@ def test_times_in_a_zone_without_a_name_are_refused_by_name():
         check_zone(times)
     check_zone(times.tz_convert(BERLIN))
     check_zone(pd.RangeIndex(3))
+
+
+@pytest.mark.parametrize("name", ["Europe/Bonn", "", 5, None])
+def test_what_names_no_zone_is_refused(name):
+    with pytest.raises(ValueError, match="`tz` must be the name of a time zone, such as 'Europe/Berlin', got"):
+        check_zone_name(name)
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlin", "UTC", "+01:00", zoneinfo.ZoneInfo("Asia/Kolkata")])
+def test_zones_and_their_names_are_taken(name):
+    check_zone_name(name)
+    assert pd.Timestamp("2024-01-01", tz="UTC").tz_convert(name).tzinfo is not None

@@ -28,7 +28,7 @@ from .writing import check_out, write
 if TYPE_CHECKING:
     import pandas as pd
 
-PANEL = "Judge and choose"
+PANEL = "Evaluate and choose"
 
 
 def add_evaluating(app: typer.Typer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -166,7 +167,7 @@ def _fitted(table: pd.DataFrame, model: TitansForecaster, running: Running) -> T
 
 def _whole(format: Format) -> Format:
     """The format of a further file, of which no column is left out."""
-    return Format(format.sep, format.decimal, format.thousands, format.date_format, format.tz)
+    return replace(format, drop=None)
 
 
 def _check_spread(spread: Spread) -> None:

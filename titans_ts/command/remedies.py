@@ -11,7 +11,6 @@ from .options import PARAMETERS
 
 _QUOTED = re.compile(r"`([^`]+)`")
 _DROP = re.compile(r"df\.drop\(columns=(\[.*\])\)")
-ROLES = {"static_cols", "past_cols", "future_cols", "calendar"}
 
 
 def in_options(message: str, options: set[str]) -> str:

@@ -10,6 +10,7 @@ import typer
 from typer import Option
 
 from .bundle import command
+from .forecasting import PANEL
 from .learning import columns_of, forecaster, load, without_covariates
 from .options import MODEL, Columns, File, Format, Learning, OutOrPicture, Running
 from .reading import STANDARD_INPUT, read_table
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def add_watching(app: typer.Typer) -> None:
     """Add the command `anomalies`."""
-    command(app, "Forecast")(anomalies)
+    command(app, PANEL)(anomalies)
 
 
 def anomalies(

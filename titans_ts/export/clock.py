@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -17,8 +16,7 @@ def clock_around(calendar: Calendar, first: int, last: int) -> LocalClock | None
     """The clocks of `YEARS_AHEAD` before one time index and after another; None where seasons follow none."""
     if not calendar.local:
         return None
-    day = max(1, pd.Timedelta(1, unit="D") // pd.Timedelta(calendar.offset))
-    return calendar.local_clock(first - YEARS_AHEAD * 366 * day, last)
+    return calendar.local_clock(first - YEARS_AHEAD * 366 * calendar.steps_of_a_day, last)
 
 
 class ClockShift(nn.Module):

@@ -7,7 +7,7 @@ import numpy as np
 from titans_ts.fitted import FittedModel
 from titans_ts.tables.panel import Panel
 
-from .window import WindowForecast
+from .window import inputs_of
 
 
 def feeds_of(fitted: FittedModel, panel: Panel, series: np.ndarray) -> dict[str, np.ndarray]:
@@ -45,7 +45,7 @@ def feeds_of(fitted: FittedModel, panel: Panel, series: np.ndarray) -> dict[str,
     if tail.covariates is not None:  # those of padding are the first row's
         row = np.maximum(np.arange(lookback) - (lookback - tail.lengths)[:, None], 0) + tail.offsets[:, None]
         found["covariates"] = tail.covariates[row]
-    wanted = WindowForecast(fitted).inputs()
+    wanted = inputs_of(fitted.network)
     if "all_past" in wanted:
         other = data.ends != data.ends[0]
         if other.any():

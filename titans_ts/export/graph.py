@@ -70,9 +70,7 @@ def write_graph(fitted: FittedModel, path: str | os.PathLike[str], window_only: 
     """Write the graph of a model to a file; errors as `TitansForecaster.export` lists them."""
     check_exportable(fitted, window_only)
     check_packages()
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"`path` must be a file, but {str(target)!r} is a folder. Name a file in it.")
+    target = _file(path)
     module = WindowForecast(fitted)
     proto = _graph(module)
     described = {**_description(fitted, module), "part": "window" if window_only else "all", "titans_ts": version}
@@ -94,6 +92,18 @@ def write_graph(fitted: FittedModel, path: str | os.PathLike[str], window_only: 
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def _file(path: Any) -> Path:
+    """`path` as a Path that a file can be written to: making a graph takes too long to find out afterwards."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise TypeError(f"`path` must be the path of a file, as text or a Path, got {path!r}.")
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"`path` must be a file, but {str(target)!r} is a folder. Name a file in it.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"`path` must lie in a folder that is there, got {str(target)!r}. Make it first.")
+    return target
 
 
 def _graph(module: WindowForecast) -> Any:

@@ -12,9 +12,28 @@ import torch
 from torch import Tensor, nn
 
 from titans_ts.fitted import FittedModel
-from titans_ts.model import Batch, point_of
+from titans_ts.model import Batch, SimbaForecaster, point_of
 
 from .clock import ClockShift, clock_around
+
+Arguments = dict[str, tuple[str, tuple[str | int, ...]]]  # dtype and shape by name
+
+
+def inputs_of(network: SimbaForecaster) -> Arguments:
+    """The name, dtype and shape of each input of a network's graph, in the order that `WindowForecast` takes them."""
+    config = network.config
+    found: Arguments = {
+        "past": ("float64", ("batch", config.lookback)),
+        "mask": ("bool", ("batch", config.lookback)),
+        "series": ("int64", ("batch",)),
+    }
+    if network.cycle is not None or network.cross_series is not None:
+        found["time_index"] = ("int64", ("batch",))
+    if config.covariates:
+        found["covariates"] = ("float64", ("batch", config.lookback, len(config.covariates)))
+    if network.cross_series is not None:
+        found["all_past"] = ("float64", (config.n_series, config.lookback))
+    return found
 
 
 class WindowForecast(nn.Module):
@@ -55,26 +74,14 @@ class WindowForecast(nn.Module):
         for name, array in arrays.items():
             self.register_buffer(name, torch.from_numpy(np.array(array)))
 
-    def inputs(self) -> dict[str, tuple[str, tuple[str | int, ...]]]:
-        """The name, dtype and shape of each input, in the order that `forward` takes them."""
-        config = self.network.config
-        found: dict[str, tuple[str, tuple[str | int, ...]]] = {
-            "past": ("float64", ("batch", config.lookback)),
-            "mask": ("bool", ("batch", config.lookback)),
-            "series": ("int64", ("batch",)),
-        }
-        if self.network.cycle is not None or self.network.cross_series is not None:
-            found["time_index"] = ("int64", ("batch",))
-        if config.covariates:
-            found["covariates"] = ("float64", ("batch", config.lookback, len(config.covariates)))
-        if self.network.cross_series is not None:
-            found["all_past"] = ("float64", (self.n_series, config.lookback))
-        return found
+    def inputs(self) -> Arguments:
+        """As `inputs_of`."""
+        return inputs_of(self.network)
 
-    def outputs(self) -> dict[str, tuple[str, tuple[str | int, ...]]]:
+    def outputs(self) -> Arguments:
         """The name, dtype and shape of each output, in order."""
         config = self.network.config
-        found: dict[str, tuple[str, tuple[str | int, ...]]] = {"forecast": ("float64", ("batch", config.horizon))}
+        found: Arguments = {"forecast": ("float64", ("batch", config.horizon))}
         if config.levels is not None:
             found["quantiles"] = ("float64", ("batch", config.horizon, config.n_outputs))
         return found

@@ -158,21 +158,37 @@ class Calibration:
         return {name: getattr(self, name) for name in SCALARS}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, object], horizon: int) -> Calibration:
-        """The calibration whose `arrays` and `scalars` these are.
+    def of_arrays(
+        cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, object], horizon: int, n_series: int
+    ) -> Calibration:
+        """The calibration whose `arrays` and `scalars` these are, of a model of so many steps and series.
 
         Raises
         ------
         ValueError
-            If shapes do not fit each other or the horizon, or a scalar is of another type.
+            If shapes and types do not fit each other or the model, a number among `series` is not one of its series, a
+            size is negative or not finite, or a scalar is of another type.
         """
         found = cls(**arrays, **scalars)  # type: ignore[arg-type]
-        n, in_flight = len(found.series), found.issued.shape[1:]
-        expected = {"errors": (n, horizon), "forecasts": (n, horizon), "issued": (n,)}
-        for name, shape in expected.items():
-            got = getattr(found, name).shape
-            if got[:1] + got[2:3] != shape or (name != "errors" and got[1:2] != in_flight):
-                raise ValueError(f"`{name}` of the calibration has the shape {got}, which does not fit the model.")
+        n, outputs = len(found.series), 1 if found.levels is None else len(found.levels)
+        expected = {
+            "series": (np.int64, (n,)),
+            "errors": (np.float32, (n, *found.errors.shape[1:2], horizon, outputs)),
+            "forecasts": (np.float32, (n, *found.issued.shape[1:2], horizon, outputs)),
+            "issued": (np.int64, (n, *found.issued.shape[1:2])),
+            "sizes": (np.float64, (n_series,)),
+        }
+        for name, (dtype, shape) in expected.items():
+            array = getattr(found, name)
+            if array.shape != shape or array.dtype != dtype:
+                raise ValueError(
+                    f"`{name}` of the calibration has shape {array.shape} of {array.dtype}, which does not fit the "
+                    "model."
+                )
+        if (np.diff(found.series, prepend=-1) <= 0).any() or (found.series >= n_series).any():
+            raise ValueError(f"`series` of the calibration must be rising numbers below {n_series}.")
+        if not (np.isfinite(found.sizes) & (found.sizes >= 0)).all():
+            raise ValueError("`sizes` of the calibration must be finite and 0 or more.")
         if not all(type(number) is int and number >= 1 for number in (found.spacing, found.capacity)):
             raise ValueError(f"`spacing` and `capacity` must be integers, got {found.spacing!r}, {found.capacity!r}.")
         return found
@@ -193,9 +209,9 @@ def typical_sizes(data: SeriesData[np.ndarray]) -> np.ndarray:
     absolute deviation from the mean, as far as a series ever strays. Of M3's monthly series the first alone made the
     intervals of the smooth third too narrow by far, the second alone those of the noisy one.
     """
-    observed, last = data.is_observed, data.offsets + data.lengths - 1
+    observed = data.is_observed
     counted = np.append(observed[:-1] & observed[1:], False)
-    counted[last] = False
+    counted[data.last_rows] = False
     change = _mean_of_rows(data, np.append(np.abs(np.diff(data.values)), 0.0), counted)
     mean = _mean_of_rows(data, data.values, observed)
     deviation = _mean_of_rows(data, np.abs(data.values - np.repeat(mean, data.lengths)), observed)

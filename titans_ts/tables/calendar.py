@@ -13,15 +13,14 @@ from pandas.tseries.frequencies import to_offset
 
 from .clock import LocalClock
 from .days import WEEKMASK, DayRule, days_and_clock
-from .infer import infer_freq, regular_step
-from .infer import show as show
+from .infer import infer_freq, regular_step, show
 from .offsets import MonthDay, Offset, day_step, month_alias, pandas_offset, read_offset
 from .zones import check_zone
 
 # No integer label is as far from 0, so that distances, and forecasts, are never too large for int64.
 FARTHEST = 2**62
 YEARS_AHEAD = 20  # in which changes of the clocks are looked up
-LATEST_CLOCK = 200  # years after 1970 to which they are: labels of nanoseconds end soon after
+LATEST_CLOCK = 200  # years after 1970 to which they are, and to the first row: labels of nanoseconds end soon after
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,8 @@ class Calendar:
             return None
         hour, day = _ordinals_of_an_hour(self.dtype), self.steps_of_a_day
         found = np.arange(first, last + YEARS_AHEAD * 366 * day, day)
-        found = found[found <= (LATEST_CLOCK * 366 * 24 * hour - self.anchor) // self.span]
+        latest = max(first, (LATEST_CLOCK * 366 * 24 * hour - self.anchor) // self.span)
+        found = found[found <= latest]
         begins, shifts = [int(found[0])], [int(self._shift(found[:1])[0])]
         all_shifts = self._shift(found)
         for i in np.flatnonzero(np.diff(all_shifts)).tolist():  # within a day the clocks change once

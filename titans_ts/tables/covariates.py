@@ -161,8 +161,7 @@ def with_covariates(
         filled[:, i] = _complete(panel, column, values[i], missing)
     of_calendar = tuple(CovariateColumn(name, FUTURE, CATEGORIES.get(name)) for name in calendar)
     spec = Covariates((*columns, *of_calendar), len(calendar))
-    steps = data.row_in_series + np.repeat(data.starts, data.lengths)
-    features = calendar_features(calendar, panel.calendar, panel.ids, data.series_of_row, steps)
+    features = calendar_features(calendar, panel.calendar, panel.ids, data.series_of_row, data.time_index)
     return replace(panel, covariates=spec, data=replace(data, covariates=np.concatenate([filled, features], axis=1)))
 
 
@@ -231,7 +230,7 @@ def covariates_ahead(panel: Panel, steps: int, values: np.ndarray | None) -> Ser
         raise ValueError("`panel` must have covariates.")
     n = panel.n_series
     ahead = np.full((n, steps, len(spec.columns)), np.nan)
-    last = data.covariates[data.offsets + data.lengths - 1]
+    last = data.covariates[data.last_rows]
     static = spec.places(STATIC)
     ahead[..., static] = last[:, None, static]
     if values is not None:

@@ -6,8 +6,11 @@ pandas does the reading; Parquet needs pyarrow beside it.
 from __future__ import annotations
 
 import csv
+import lzma
 import os
 import re
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,12 @@ import pandas as pd
 
 from .dates import holds_dates, is_date, parse, read_dates
 from .layouts import some
+from .zones import check_zone_name
 
 CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+# What the libraries raise for what was compressed otherwise, or was cut.
+DAMAGED = (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 ZONE_REMEDY = "pass `tz='Europe/Berlin'`, or the zone that is meant"
 # What pandas takes for a missing value unless told otherwise; among ids only an empty text is one.
 NO_VALUE = ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"]
@@ -72,10 +78,12 @@ def read_file(
         If there is no such file.
     ImportError
         If a Parquet file is to be read without pyarrow.
+    TypeError
+        If `path` is no path.
     ValueError
-        If the name ends otherwise, the columns or numbers seem to be separated otherwise, a row has more or fewer
-        fields than there are names, a date has another format than `date_format` or the first one, or day and month
-        could be either. Names the file, and the column or line.
+        If `tz` is no time zone, the name ends otherwise, the file cannot be decompressed, the columns or numbers seem
+        to be separated otherwise, a row has more or fewer fields than there are names, a date has another format than
+        `date_format` or the first one, or day and month could be either. Names the file, and the column or line.
 
     Examples
     --------
@@ -87,6 +95,10 @@ def read_file(
       unique_id         ds    y
     0       007 2024-01-31  1.5
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"`path` must be the path of a file, as text or a Path, got {path!r}.")
+    if tz is not None:
+        check_zone_name(tz)
     path = Path(path)
     kind = [suffix for suffix in path.suffixes if suffix.lower() not in COMPRESSED][-1:]
     suffix = kind[0].lower() if kind else ""
@@ -114,21 +126,33 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path, sep: str, decimal: str, thousands: str | None, id_col: str, time_col: str) -> pd.DataFrame:
+    if not sep:
+        raise ValueError("`sep` must be what separates the columns, got ''; pass ',' or '\\t'.")
     if thousands is not None and (len(thousands) != 1 or thousands == decimal):
         raise ValueError(f"`thousands` must be one character other than `decimal`, got {thousands!r}.")
     how: dict[str, Any] = dict(sep=sep, encoding="utf-8-sig", keep_default_na=False)
+    # The quick parser of pandas knows no other separators of several characters, and warns where it is left open.
+    how |= dict(low_memory=False) if len(sep) == 1 or sep == r"\s+" else dict(engine="python")
     if len(sep) == 1 and int(pd.__version__.split(".")[0]) < 3:  # later ones read to the bit anyway
         how["float_precision"] = "round_trip"
     try:
         given = pd.read_csv(path, header=None, nrows=1, dtype=str, na_values=[""], **how).iloc[0]
         names = [f"Unnamed: {i}" if name != name else name for i, name in enumerate(given)]
         missing = {name: NO_VALUE for name in names if name != id_col}
-        how |= dict(decimal=decimal, dtype={id_col: str}, na_values=missing, low_memory=False)
+        how |= dict(decimal=decimal, dtype={id_col: str}, na_values=missing)
         table = pd.read_csv(path, **how)
     except UnicodeDecodeError as error:
         raise ValueError(f"'{path}' must be UTF-8 ({error}); convert it, for example with `iconv`.") from None
     except pd.errors.EmptyDataError:
         raise ValueError(f"'{path}' is empty; it must have a row of names and rows below.") from None
+    except DAMAGED as error:
+        if isinstance(error, OSError) and error.errno is not None:  # which the system says
+            raise
+        raise ValueError(
+            f"'{path}' cannot be decompressed ({error}); its name must end as it was compressed, and the file be whole."
+        ) from None
+    except re.error as error:
+        raise ValueError(f"`sep` must be a character, or a regular expression, got {sep!r} ({error}).") from None
     except pd.errors.ParserError as error:
         _check_fields(path, sep)
         raise ValueError(f"'{path}' cannot be read as rows of fields ({error}); check its quotes.") from None

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .calendar import Calendar, show
+from .calendar import Calendar
+from .infer import show
 from .layouts import Rows
 from .phases import locate, with_phases
 

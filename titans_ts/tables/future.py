@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .calendar import show
 from .covariate_columns import FUTURE
 from .covariates import encode
 from .frequency import OrderedRows, order_rows
+from .infer import show
 from .panel import Panel
 from .read import read_rows_of
 

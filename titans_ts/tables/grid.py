@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .calendar import Calendar, show
+from .calendar import Calendar
 from .frequency import OrderedRows
+from .infer import show
 from .layouts import Rows, some
 from .series_data import SeriesData
 

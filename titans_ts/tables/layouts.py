@@ -23,6 +23,7 @@ from .evidence import (
 )
 
 FORECAST = "Titans"  # the column that a forecast stands in
+INDEX, COLUMNS = ("index of the table",), ("columns of the table",)  # what else than a column has a dtype
 SAVED = "must be text, numbers, datetimes, periods or categories of these"  # ids, as they can be saved with a model
 
 

@@ -14,10 +14,9 @@ import pandas as pd
 from pandas.api import types
 
 from .dates import DATE_OBJECTS
-from .layouts import Layout
+from .layouts import COLUMNS, INDEX, Layout
 
 EXTENDED = "pandas, extended dtypes"  # the kind of pandas tables with Arrow-backed or nullable text
-INDEX, COLUMNS = ("index of the table",), ("columns of the table",)  # what else than a column has a dtype
 
 
 def is_extended(dtype: Any) -> bool:

@@ -12,6 +12,7 @@ from pandas.tseries.frequencies import to_offset
 
 from .days import LAST_WEEK, MONTHS, WEEKDAYS, WEEKMASK, DayRule, day_of_month, days_and_clock
 
+DIGITS = 15  # of the multiple in front of an alias: int64 then holds what the steps count
 _SUPPORTED = (
     "supported are fixed steps ('s', '15min', 'h', 'D'), 'W', 'B', 'MS', 'ME', 'QS', 'QE', 'YS', 'YE', those of "
     "business days ('BME'), of a day of the month ('MD-15', 'QD-JAN-15', 'YD-MAR-10'), 'SMS', 'SME', 'WOM-3FRI', "
@@ -98,6 +99,8 @@ def read_offset(freq: Any) -> Offset:
     ValueError if it is none, or none that is supported.
     """
     if isinstance(freq, str):
+        if re.match(rf"\d{{{DIGITS + 1}}}", freq):
+            raise ValueError(f"`freq` must be a multiple of at most {DIGITS} digits, got {freq!r}; pass a longer step.")
         if found := _MONTH_DAY.fullmatch(freq):
             return _read_month_day(freq, *found.groups())
         if found := _CUSTOM_DAYS.fullmatch(freq):

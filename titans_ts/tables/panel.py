@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .calendar import Calendar, show
+from .calendar import Calendar
 from .calendar_features import calendar_features
 from .covariate_columns import Covariates
 from .dates import write_dates
+from .infer import show
 from .layouts import FORECAST, Layout
 from .series_data import SeriesData
 
@@ -85,6 +87,10 @@ class Panel:
         """Rows [first, last) of the series number `series`; as `SeriesData.between`."""
         return replace(self, data=self.data.between(series, first, last), ids=self.ids[series])
 
+    def head(self, rows: np.ndarray) -> Panel:
+        """The first `rows` rows of each series; as `SeriesData.head`."""
+        return replace(self, data=self.data.head(rows))
+
     def tail(self, rows: int | np.ndarray) -> Panel:
         """The last `rows` rows of each series; as `SeriesData.tail`."""
         return replace(self, data=self.data.tail(rows))
@@ -147,11 +153,8 @@ class Panel:
         self, later: SeriesData[np.ndarray], series: np.ndarray, skipped: np.ndarray, missing: str
     ) -> SeriesData[np.ndarray]:
         """The `skipped` (n,) rows between the ends of series number `series` (n,) and their `later` ones, filled."""
-        before, after = (
-            self.data.values[(self.data.offsets + self.data.lengths - 1)[series]],
-            later.values[later.offsets],
-        )
-        ends = self.data.ends[series]
+        last, ends = self.data.last_rows[series], self.data.ends[series]
+        before, after = self.data.values[last], later.values[later.offsets]
         filled = SeriesData(np.repeat(before, skipped), skipped, ends, np.zeros(skipped.sum(), dtype=bool))
         share = np.zeros(len(filled.values))
         if missing == "interpolate":
@@ -159,19 +162,15 @@ class Panel:
         filled = filled.with_values((1 - share) * filled.values + share * np.repeat(after, skipped))
         if self.covariates is None or self.data.covariates is None or later.covariates is None:
             return filled
-        covariates = np.repeat(self.data.covariates[(self.data.offsets + self.data.lengths - 1)[series]], skipped, 0)
+        covariates = np.repeat(self.data.covariates[last], skipped, 0)
         after = np.repeat(later.covariates[later.offsets], skipped, 0)
         spec = self.covariates
         numbers = [i for i, column in enumerate(spec.columns) if column.categories is None]
         covariates[:, numbers] += share[:, None] * (after - covariates)[:, numbers]
-        time_index = filled.row_in_series + np.repeat(filled.starts, skipped)
-        features = calendar_features(spec.calendar, self.calendar, self.ids[series], filled.series_of_row, time_index)
+        ids, of_row = self.ids[series], filled.series_of_row
+        features = calendar_features(spec.calendar, self.calendar, ids, of_row, filled.time_index)
         covariates[:, len(spec.of_table) :] = features
         return replace(filled, covariates=covariates)
-
-    def head(self, rows: np.ndarray) -> Panel:
-        """The first `rows` rows of each series; as `SeriesData.head`."""
-        return replace(self, data=self.data.head(rows))
 
     def write(self, forecast: np.ndarray, columns: Sequence[str] = (FORECAST,)) -> Any:
         """Lay a forecast out as the table was.
@@ -249,7 +248,7 @@ class Panel:
             return self._to_backend(self._rows_table({column: values}))
         begin, end = int(data.starts.min()), int(data.ends.max())
         whole = np.full((self.n_series, end - begin, 1), np.nan)
-        whole[data.series_of_row, data.row_in_series + np.repeat(data.starts - begin, data.lengths), 0] = values
+        whole[data.series_of_row, data.time_index - begin, 0] = values
         return self._without_rows(np.full(self.n_series, begin)).write(whole)
 
     def rows_table(self, columns: dict[Any, np.ndarray], id_col: Any, time_col: Any) -> Any:
@@ -337,7 +336,8 @@ class Panel:
         else:
             suffixes = [name.removeprefix(FORECAST) for name in columns]
             names = [f"{name}{suffix}" if suffix else name for name in self.ids.tolist() for suffix in suffixes]
-            if clash := next((name for name in names if names.count(name) > 1 or name == layout.time_col), None):
+            counts = Counter([*names, *([] if layout.time_col is None else [layout.time_col])])
+            if clash := next((name for name in names if counts[name] > 1), None):
                 raise ValueError(f"the forecast's column {clash!r} is there twice; rename the table's column.")
         dtype = self.ids.dtype if pd.api.types.is_string_dtype(self.ids.dtype) else object
         labels = pd.Index(names, dtype=dtype, name=self.ids.name, tupleize_cols=False)

@@ -15,7 +15,7 @@ from .covariates import align_covariates, encode, take_columns, with_covariates
 from .dates import DATE_OBJECTS
 from .frequency import OrderedRows, order_rows
 from .grid import MISSING, fill_grid
-from .layouts import FORECAST, Layout, Rows, check_names, read_rows
+from .layouts import COLUMNS, FORECAST, INDEX, Layout, Rows, check_names, read_rows
 from .panel import Panel
 
 
@@ -155,8 +155,8 @@ def _read(table: Any, backend: str, stored: dict[Hashable, str], *how: Any) -> R
 def _layout(layout: Layout, backend: str, stored: dict[Hashable, str]) -> Layout:
     if not stored and backend == layout.backend:
         return layout
-    times = stored.get(("index of the table",) if layout.time_col is None else layout.time_col)
-    ids = stored.get(layout.id_col if layout.kind == "long" else ("columns of the table",))
+    times = stored.get(INDEX if layout.time_col is None else layout.time_col)
+    ids = stored.get(layout.id_col if layout.kind == "long" else COLUMNS)
     if times == "Date":
         return replace(layout, backend=backend, id_dtype=ids, written=DATE_OBJECTS)
     return replace(layout, backend=backend, id_dtype=ids, time_dtype=times)

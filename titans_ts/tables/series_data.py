@@ -72,6 +72,18 @@ class SeriesData(Generic[Values]):
         return rows
 
     @property
+    def time_index(self) -> np.ndarray:
+        """The time index of each row, (rows,)."""
+        time_index: np.ndarray = self.row_in_series + np.repeat(self.starts, self.lengths)
+        return time_index
+
+    @property
+    def last_rows(self) -> np.ndarray:
+        """The last row of each series, (n_series,)."""
+        last: np.ndarray = self.offsets + self.lengths - 1
+        return last
+
+    @property
     def series_of_row(self) -> np.ndarray:
         """The number of the series that each row belongs to, (rows,)."""
         return np.repeat(np.arange(self.n_series), self.lengths)
@@ -97,7 +109,7 @@ class SeriesData(Generic[Values]):
 
     def phase(self, period: int) -> np.ndarray:
         """Where each row stands in a season of `period` steps, (rows,); by local clocks where times have a zone."""
-        time_index = self.row_in_series + np.repeat(self.starts, self.lengths)
+        time_index = self.time_index
         if self.clock is not None:
             time_index = time_index + self.clock.shift(time_index)
         phase: np.ndarray = time_index % period

@@ -43,6 +43,18 @@ def check_zone(labels: pd.Index) -> None:
         )
 
 
+def check_zone_name(name: Any) -> None:
+    """ValueError for what is neither the name of a time zone nor one itself."""
+    if isinstance(name, datetime.tzinfo):
+        return
+    try:
+        is_zone = isinstance(name, str) and pd.DatetimeTZDtype("s", name).tz is not None
+    except (KeyError, TypeError, ValueError):
+        is_zone = False
+    if not is_zone:
+        raise ValueError(f"`tz` must be the name of a time zone, such as 'Europe/Berlin', got {name!r}.")
+
+
 def _fixed(zone: datetime.tzinfo) -> str | None:
     """'UTC', or 'UTC+01:00', of a zone that keeps one offset of whole minutes."""
     last = "1950-01-01" if isinstance(zone, datetime.timezone) else "2050-01-01"  # the one class that keeps it for sure

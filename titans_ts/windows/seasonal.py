@@ -21,13 +21,8 @@ def seasonal_profiles(data: SeriesData[np.ndarray], rows: np.ndarray, period: in
     ------
     CycleNet (Lin et al., 2024) learns this profile; its mean is where learning starts here.
     """
-    row, series = data.row_in_series, data.series_of_row
-    counted = row < np.repeat(rows, data.lengths)
-    if data.observed is not None:
-        counted &= data.observed
-    time_index = row[counted] + np.repeat(data.starts, data.lengths)[counted]
-    phase = (time_index if data.clock is None else time_index + data.clock.shift(time_index)) % period
-    bins = series[counted] * period + phase
+    counted = data.is_observed & (data.row_in_series < np.repeat(rows, data.lengths))
+    bins = (data.series_of_row * period + data.phase(period))[counted]
     size = data.n_series * period
     total, count = np.bincount(bins, data.values[counted], size), np.bincount(bins, minlength=size)
     return (total / np.maximum(count, 1)).reshape(-1, period)
