@@ -7,7 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from titans_ts.devices import enough_memory, find_device, isolated, local_gpu, seeded, seeded_gpu, under_torchrun
+from titans_ts.devices import (
+    check_memory,
+    enough_memory,
+    find_device,
+    isolated,
+    local_gpu,
+    seeded,
+    seeded_gpu,
+    under_torchrun,
+)
 
 CPU = torch.device("cpu")
 
@@ -185,3 +194,12 @@ def test_a_refused_allocation_names_the_sizes_that_asked_for_it():
         np.empty(2**55)
     with pytest.raises(RuntimeError, match="other"), enough_memory(horizon=4):
         raise RuntimeError("other")
+
+
+def test_what_takes_more_memory_than_the_machine_has_is_refused(monkeypatch):
+    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 2**20, "SC_PAGE_SIZE": 2**12}.__getitem__)
+    check_memory(2**32, h=9)
+    with pytest.raises(MemoryError, match=r"`h` = 9, `n_series` = 2 need 8 GiB, and there are 4; lower one of them"):
+        check_memory(2**33, h=9, n_series=2)
+    monkeypatch.delattr("os.sysconf")
+    check_memory(2**80, h=9)

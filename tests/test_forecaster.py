@@ -390,3 +390,9 @@ def test_what_was_given_is_not_chosen(noisy, path):
 def test_a_summary_is_of_a_fit():
     with pytest.raises(NotFittedError):
         tiny().summary()
+
+
+def test_a_forecast_that_no_machine_holds_is_refused_before_it_is_begun(fitted, monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda name: 2**16)
+    with pytest.raises(MemoryError, match=r"`h` = 1000000000, `n_series` = \d+ need .* GiB"):
+        fitted.predict(10**9)

@@ -102,6 +102,24 @@ def enough_memory(**sizes: int) -> Iterator[None]:
         raise MemoryError(f"{listed} need more memory than there is; lower the largest of them. ({error})") from error
 
 
+def check_memory(n_bytes: int, **sizes: int) -> None:
+    """Refuse what would take more memory than this machine has, where it says how much that is.
+
+    Raises
+    ------
+    MemoryError
+        Naming each parameter of `sizes` and its value.
+    """
+    try:
+        held = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not on Windows
+        return
+    if n_bytes > held:
+        listed = ", ".join(f"`{name}` = {size}" for name, size in sizes.items())
+        needed, there = (f"{number / 2**30:,.0f}" for number in (n_bytes, held))
+        raise MemoryError(f"{listed} need {needed} GiB, and there are {there}; lower one of them.")
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Draw what a module begins with from a generator of the block's own, in float32: the process's is not touched.

@@ -26,7 +26,7 @@ from .arguments import (
 )
 from .bounds import Bounds
 from .defaults import Defaults, defaults_for, periods_of, shorten
-from .devices import enough_memory, find_device
+from .devices import check_memory, enough_memory, find_device
 from .evaluation import EvaluatedForecaster
 from .exporting import ExportingForecaster
 from .fitting import FitOptions, fit_model
@@ -52,6 +52,7 @@ from .windows.splits import backtest_folds
 
 OUTLIERS = ("fill", "keep")
 CONTEXTS = (AUTO, WINDOW, STREAM)
+BYTES_OF_A_VALUE = 32  # that a forecast takes at least, with its time and id
 
 
 class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForecaster):
@@ -488,6 +489,8 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
             If `h` is no positive integer, `df` does not fit the series fitted, a row or value of `future` is missing
             (lists the ids and times), `level` or `quantiles` is out of its range or both are given, or the model was
             saved by a version that had no intervals.
+        MemoryError
+            If so many steps of so many series take more memory than the machine has.
 
         Warns
         -----
@@ -534,6 +537,8 @@ class TitansForecaster(StreamingForecaster, EvaluatedForecaster, ExportingForeca
         steps = check_integer("h", h, 1, self.horizon_)
         asked = Asked.of(level, quantiles)
         panel, series = (self.fitted_.panel, None) if df is None else self._context(df)
+        outputs = 1 if asked is None else 1 + len(asked.quantiles)
+        check_memory(BYTES_OF_A_VALUE * panel.n_series * steps * outputs, h=steps, n_series=panel.n_series)
         known, rows = read_future(future, panel, steps), None if df is None else panel
         if asked is None:
             return panel.write(point_of(self.fitted_.forecast(steps, rows, series, known))[..., None])
