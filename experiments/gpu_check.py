@@ -32,6 +32,7 @@ from pathlib import Path
 import torch
 
 import record
+from arguments import check_names
 from gpu import compilation, exact, speed, throughput, use
 from gpu.common import Setup
 from gpu.compilation import compile_share
@@ -120,8 +121,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--end", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--failed", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    if unknown := [name for name in args.only if name not in SECTIONS]:
-        parser.error(f"--only knows {', '.join(SECTIONS)}; got {', '.join(unknown)}")
+    check_names(parser, "--only", args.only, SECTIONS)
     if args.oracle is None:
         beside = args.data.parent / "oracle"
         args.oracle = beside if beside.is_dir() else None

@@ -31,11 +31,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
-from benchmark import competition_tables, competition_training
+from arguments import check_names
+from benchmark import competition_tables, competition_training, rows
 from benchmark.competition_tables import BASELINES, CLOSED_FORM, DRIFT, ENTRY, HERE, MEAN, OURS, PEERS, PUBLISHED
 from benchmark.naive import naive2, seasonal_naive
 from benchmark.peer_models import peer
@@ -110,8 +110,8 @@ class Series:
 
     @classmethod
     def of(cls, competition: Competition) -> Series:
-        rows = competition.train.groupby("unique_id", sort=False).size().to_numpy()
-        past = np.split(competition.train["y"].to_numpy(), np.cumsum(rows)[:-1])
+        lengths = competition.train.groupby("unique_id", sort=False).size().to_numpy()
+        past = np.split(competition.train["y"].to_numpy(), np.cumsum(lengths)[:-1])
         future = competition.test["y"].to_numpy().reshape(-1, competition.horizon)
         return cls(competition, past, future, naive_scales(past, competition.season))
 
@@ -138,7 +138,7 @@ def measure_training(
     competition: Competition, variants: list[str], epochs: int, seeds: list[int], held: set[tuple[str, str, int, int]]
 ) -> Iterator[dict[str, Any]]:
     """The rows of a group's networks that are not held."""
-    series, stamp = Series.of(competition), stamp_of(find_device(None))
+    series, stamp = Series.of(competition), rows.stamp("titans-ts", find_device(None))
 
     def wanted(variant: str, epochs: int, seed: int) -> bool:
         return (competition.name, variant, epochs, seed) not in held
@@ -181,11 +181,11 @@ def run_here(series: Series, method: str) -> dict[str, Any]:
     """The row of a method that is run here."""
     competition = series.competition
     if method == OURS:
-        stamp = stamp_of(find_device(None))
+        stamp = rows.stamp("titans-ts", find_device(None))
         begun = time.perf_counter()
         forecast = forecast_all(competition)
     elif method in BASELINES:
-        stamp = stamp_of(torch.device("cpu"))
+        stamp = rows.stamp("titans-ts")
         begun = time.perf_counter()
         forecast = in_order(competition, baseline(method, competition).fit(competition.train).predict())
     else:
@@ -197,14 +197,6 @@ def run_here(series: Series, method: str) -> dict[str, Any]:
         forecast = np.stack([call(past, *sizes) for past in series.past])
     seconds = time.perf_counter() - begun
     return _row(competition.name, method, HERE, len(series.past), series.score(forecast), seconds) | stamp
-
-
-def stamp_of(device: torch.device) -> dict[str, str]:
-    """What a row of ours says of where it was measured."""
-    stamp = record.stamp(["titans-ts", "torch"], device)
-    if device.type != "cuda":
-        stamp["device"] += f", {torch.get_num_threads()} threads"
-    return stamp
 
 
 def forecast_all(competition: Competition) -> np.ndarray:
@@ -293,8 +285,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA")
     parser.add_argument("--out", type=Path, default=record.RESULTS, help="folder of the CSV")
     args = parser.parse_args(argv)
-    if unknown := [name for name in args.groups if name not in COMPETITIONS]:
-        parser.error(f"`groups` must be some of {', '.join(COMPETITIONS)}, got {unknown}.")
+    check_names(parser, "groups", args.groups, COMPETITIONS)
     if args.epochs < 1:
         parser.error(f"`--epochs` must be an integer >= 1, got {args.epochs}.")
     return args

@@ -29,6 +29,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
+from arguments import check_names
 from benchmark import covariates_ours, covariates_peers
 from benchmark.covariates_data import LOOKBACK, PROBLEMS, Problem
 from benchmark.covariates_ours import GIVEN, Outcome
@@ -141,8 +142,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA")
     parser.add_argument("--out", type=Path, default=record.RESULTS, help="folder of the CSV")
     args = parser.parse_args(argv)
-    if unknown := [name for name in args.datasets if name not in PROBLEMS]:
-        parser.error(f"`datasets` must be some of {', '.join(datasets)}, got {unknown}.")
+    check_names(parser, "datasets", args.datasets, datasets)
     if args.horizon < 1:
         parser.error(f"`--horizon` must be an integer >= 1, got {args.horizon}.")
     return args

@@ -21,13 +21,8 @@ from titans_ts.training.evaluate import loss_by_series
 from titans_ts.windows.splits import Fold, network_windows
 from titans_ts.windows.windows import on_device
 
-UNHASHED = (
-    "random_state",
-    "device",
-    "verbose",
-    "combine",
-    "context",
-)  # parameters that do not tell one row from another
+# Parameters that do not tell one row from another.
+UNHASHED = ("random_state", "device", "verbose", "combine", "context")
 
 
 class Fit(NamedTuple):

@@ -36,7 +36,7 @@ class Rows:
     """
 
     def __init__(self, data: Dataset, horizon: int, every: int | None = None) -> None:
-        self.data, self.horizon, self.model = data, horizon, ""
+        self.data, self.horizon = data, horizon
         self.wide = regular_frame(data)
         self.fitted = data.split.validation.stop
         every = EVERY[data.freq] if every is None else every

@@ -39,6 +39,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
+from arguments import check_names
 from benchmark import interval_competitions as on_competition
 from benchmark import interval_streams as on_stream
 from benchmark.interval_scores import SCORES, scores
@@ -174,8 +175,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", type=Path, help="a folder that holds the data; else TITANS_TS_DATA")
     parser.add_argument("--out", type=Path, default=record.RESULTS, help="folder of the CSV")
     args = parser.parse_args(argv)
-    if unknown := [name for name in args.data if name not in known]:
-        parser.error(f"`data` must be some of {', '.join(known)}, got {unknown}.")
+    check_names(parser, "data", args.data, known)
     return args
 
 

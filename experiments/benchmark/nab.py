@@ -23,6 +23,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import record
+from arguments import check_names
 from benchmark.nab_data import LabelledFile, load_nab
 from benchmark.nab_detectors import Detector, detectors
 from benchmark.nab_forecasts import own_detectors
@@ -73,10 +74,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def measure(files: Sequence[LabelledFile], wanted: Mapping[str, Detector]) -> Iterator[dict[str, Any]]:
     """A row for each detector and profile."""
-    rows, stamp = (
-        join([worth_of_rows(len(file.values), file.windows) for file in files]),
-        record.stamp(["titans-ts", "numpy", "torch"]),
-    )
+    rows = join([worth_of_rows(len(file.values), file.windows) for file in files])
+    stamp = record.stamp(["titans-ts", "numpy", "torch"])
     for name, detector in wanted.items():
         begun = time.perf_counter()
         scores = np.concatenate([detector(file.timestamps, file.values) for file in files])
@@ -117,8 +116,7 @@ def _arguments(argv: list[str] | None, known: list[str]) -> argparse.Namespace:
     parser.add_argument("--root", type=Path, help="a folder that holds NAB's data and labels; else TITANS_TS_DATA")
     parser.add_argument("--out", type=Path, default=record.RESULTS, help="folder of the CSV")
     args = parser.parse_args(argv)
-    if unknown := [name for name in args.detectors if name not in known]:
-        parser.error(f"`detectors` must be some of {', '.join(known)}, got {unknown}.")
+    check_names(parser, "detectors", args.detectors, known)
     return args
 
 

@@ -72,23 +72,22 @@ def _without_repeats(batch: int, n: int, count: int, generator: torch.Generator)
 
 
 class Permutations:
-    """Products of permutations: a token is one, and at every place the product so far is asked for.
+    """Products of permutations: a token is a transposition of neighbours, which generate the group.
+
+    At every place the product so far is asked for.
 
     Parameters
     ----------
     n : int
         Of the group S_n.
-    tokens : {"adjacent", "all"}
-        The n - 1 transpositions of neighbours, which generate the group, or all its elements.
     """
 
-    def __init__(self, n: int, tokens: str = "adjacent") -> None:
+    def __init__(self, n: int) -> None:
         elements = list(permutations(range(n)))
         numbers = {element: i for i, element in enumerate(elements)}
         swaps = [(*range(i), i + 1, i, *range(i + 2, n)) for i in range(n - 1)]
-        drawn = {"adjacent": swaps, "all": elements}[tokens]
         # The number of the product, by that of the product so far and the token.
-        self.products = torch.tensor([[numbers[tuple(a[i] for i in b)] for b in drawn] for a in elements])
+        self.products = torch.tensor([[numbers[tuple(a[i] for i in b)] for b in swaps] for a in elements])
         self.n_answers, self.n_tokens = self.products.shape
 
     def draw(self, batch: int, length: int, generator: torch.Generator) -> Questions:

@@ -79,10 +79,6 @@ def main(argv: list[str] | None = None) -> None:
     names = {find_spec(name).name for name in args.datasets}
     found = [row for row in record.read(path) if row["table"] in args.tables and row["dataset"] in names]
     if args.against:
-        if args.errors is None:
-            raise SystemExit(
-                "`--against` compares errors at every origin: name the folder that holds them by `--errors`."
-            )
         print("\n".join(differences(found, args.errors, args.against)))
     elif args.summary:
         print(summary(found))

@@ -17,7 +17,7 @@ from benchmark.stream_core import Core as Solved
 from benchmark.stream_data import Block, Clock, Stream, parts_of
 from titans_ts.model.long_term import LongTermMemory
 from titans_ts.stream.fit import MARGIN, config_of
-from titans_ts.stream.fit import Stream as Reading
+from titans_ts.stream.fit import Stream as OriginStream
 from titans_ts.stream.reading import MOST_TOKENS, Core, OriginReader
 from titans_ts.training.relative import naive_errors, relative_error
 
@@ -68,10 +68,10 @@ def _read_through(stream: Stream, clock: Clock, spans: Iterable[Span], changes: 
     everyone, n_series = np.arange(stream.n_series), stream.n_series
     memory = LongTermMemory(replace(config_of(stream.network), **changes))
     train = stream.rows_until(stream.train_end)
-    reading = Reading.read(stream.network, memory, train)
-    reading.initialise(memory, train.lengths)
-    state = reading.errors(memory, train.lengths, train.lengths)[0].state
-    del reading
+    of_train = OriginStream.read(stream.network, memory, train)
+    of_train.initialise(memory, train.lengths)
+    state = of_train.errors(memory, train.lengths, train.lengths)[0].state
+    del of_train
     size = max(1, min(MOST_TOKENS // n_series, CAREFUL // (n_series * stream.horizon)))
     for span in spans:
         reader = OriginReader(Core.of(span.network, everyone), memory, stream.series)

@@ -34,6 +34,7 @@ import torch
 from torch.nn.functional import mse_loss
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from arguments import check_names
 from benchmark.data import Benchmark
 from benchmark.peer_models import peer, peer_fit, peer_model, peer_quality, to_long
 from benchmark.table import Table, Variant
@@ -90,8 +91,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the CSV")
     args = parser.parse_args(argv)
     only = args.only.split(",")
-    if unknown := [name for name in only if name not in BENCHMARKS]:
-        parser.error(f"--only knows {', '.join(BENCHMARKS)}; got {', '.join(unknown)}")
+    check_names(parser, "--only", only, BENCHMARKS)
     if min(args.repeats, args.threads, args.peer_steps) < 1:
         parser.error("--repeats, --threads and --peer-steps must be at least 1")
 

@@ -31,7 +31,7 @@ from titans_ts import TitansForecaster
 PACKAGES = ("titans-ts", "pandas", "numpy", "torch")
 CALLS, EVERY = 200, 20
 ROWS, SERIES = 300, 4
-MOST = 8.0  # MiB that resident memory may grow from the first quarter of the calls on
+MOST = 8.0  # MiB that resident memory may grow once caches are filled
 SIZE: dict[str, Any] = dict(
     horizon=12, lookback=48, d_model=16, n_heads=2, n_layers=1, max_epochs=1, random_state=0, verbose=0
 )

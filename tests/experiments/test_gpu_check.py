@@ -232,7 +232,7 @@ def test_a_gpu_that_answers_no_more_goes_on_in_a_fresh_process(tmp_path: Path, m
 def test_an_unknown_section_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         gpu_check.main(["--only", "exactly"])
-    assert "--only knows compile, exact, repeat, speed, memory, scaling" in capsys.readouterr().err
+    assert "`--only` must be some of compile, exact, repeat, speed, memory, scaling" in capsys.readouterr().err
 
 
 def test_without_a_gpu_it_says_what_runs(capsys: pytest.CaptureFixture[str]) -> None:

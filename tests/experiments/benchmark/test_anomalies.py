@@ -80,5 +80,13 @@ def test_a_row_for_each_kind_and_score_in_the_csv(tmp_path: Path, capsys: pytest
     assert [(row["kind"], row["score"]) for row in rows] == [(kind, name) for kind in KINDS for name in names]
     assert all(tuple(row) == COLUMNS and int(row["anomalous"]) == EVENTS for row in rows)
     assert all(float(row["auc"]) > 0.9 for row in rows if row["score"] == "surprise")  # normal noise
-    assert [bool(row["target"]) for row in rows] == [name == "surprise" for _, name in enumerate(names * 3)]
+    assert [bool(row["target"]) for row in rows] == [name == "surprise" for name in names * 3]
     assert "| level shift | surprise | " in capsys.readouterr().out
+
+
+def test_the_results_show_what_the_committed_csv_holds() -> None:
+    page = (record.RESULTS.parent / "RESULTS.md").read_text()
+    rows = record.read(record.RESULTS / "anomalies.csv")
+    for kind in KINDS:
+        cells = [f"{float(row['auc']):.3f} / {float(row['auc_within']):.3f}" for row in rows if row["kind"] == kind]
+        assert f"\n| {kind} | {' | '.join(cells)} |\n" in page

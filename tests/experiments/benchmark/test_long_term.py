@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,14 @@ import pandas as pd
 import pytest
 import torch
 
+import record
 from benchmark import long_term, rows
 from benchmark.estimator import Fit, errors
 from benchmark.table import LOOKBACKS, Table, Variant
-from record import RESULTS
 from titans_ts import TitansForecaster
 from titans_ts.datasets import Dataset, load_dataset
 from titans_ts.datasets.registry import find_spec
 from titans_ts.fitted import FittedModel
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def fit_of(horizon: int, lookback: int) -> Fit:
@@ -38,7 +32,7 @@ def test_every_row_asked_for_is_printed_and_in_the_csv(
 
     long_term.main([str(table), "--out", str(tmp_path), "--columns", "i", "ii", "--device", "cpu", "--horizons", "6"])
 
-    found = rows_of(tmp_path / "small.csv")
+    found = record.read(tmp_path / "small.csv")
     assert ",".join(found[0]) == (
         "dataset,model,column,lookback,horizon,seed,mse,mae,seconds,device,versions,commit,config"
     )
@@ -68,12 +62,12 @@ def test_a_second_run_goes_on(
 
     assert "simba-none seed 0: in the CSV already" in capsys.readouterr().out
     assert (tmp_path / "small.csv").read_text().startswith(before)
-    models = [row["model"] for row in rows_of(tmp_path / "small.csv")]
+    models = [row["model"] for row in record.read(tmp_path / "small.csv")]
     assert models == ["seasonal-naive", "closed-form", "simba-none", "simba-attention"]
 
     table.write_text(table.read_text().replace("d_model = 8", "d_model = 16"))  # another network is another row
     long_term.main([*call, "--mixers", "none", "--seeds", "0", "1"])
-    found = rows_of(tmp_path / "small.csv")
+    found = record.read(tmp_path / "small.csv")
     assert [row["model"] for row in found[4:]] == ["simba-none", "simba-none"]
     assert found[2]["config"] != found[4]["config"]
 
@@ -88,7 +82,7 @@ def test_variants_differ_by_what_their_file_says(
 
     long_term.main([*call, "--variants", str(variants), "--mixers", "memory"])
 
-    found = rows_of(tmp_path / "small.csv")
+    found = record.read(tmp_path / "small.csv")
     assert [row["model"] for row in found] == ["seasonal-naive", "closed-form", "titans", "no EinFFT", "slow"]
     assert len({row["config"] for row in found[2:]}) == 3
 
@@ -101,8 +95,8 @@ def test_the_rows_of_a_subset_are_kept_apart(small_subset: Path, tmp_path: Path)
     )
     long_term.main([str(table), *arguments])
     assert not (tmp_path / "tiny.csv").exists()
-    with (tmp_path / "tiny_subset.csv").open() as file:
-        assert {row["dataset"] for row in csv.DictReader(file)} == {"electricity, 2 of 321 series"}
+    found = record.read(tmp_path / "tiny_subset.csv")
+    assert {row["dataset"] for row in found} == {"electricity, 2 of 321 series"}
 
 
 def test_the_closed_form_alone_is_measured_without_training(
@@ -112,12 +106,12 @@ def test_the_closed_form_alone_is_measured_without_training(
     call = [str(table), "--out", str(tmp_path), "--device", "cpu", "--horizons", "6", "--seeds", "0"]
 
     long_term.main([*call, "--closed-form"])
-    alone = rows_of(tmp_path / "small.csv")
+    alone = record.read(tmp_path / "small.csv")
     assert [row["model"] for row in alone] == ["seasonal-naive", "closed-form"]
     long_term.main([*call, "--closed-form"])
     assert "titans seed 0: in the CSV already" in capsys.readouterr().out
     long_term.main(call)
-    found = rows_of(tmp_path / "small.csv")
+    found = record.read(tmp_path / "small.csv")
     assert [row["model"] for row in found[2:]] == ["titans"]
     assert found[1]["config"] == found[2]["config"]
 
@@ -129,7 +123,7 @@ def test_column_ii_drops_the_last_partial_batch_of_windows(
     monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
     call = [str(table), "--out", str(tmp_path), "--device", "cpu", "--horizons", "6", "--columns", column]
     long_term.main([*call, "--closed-form"])
-    naive = float(rows_of(tmp_path / "small.csv")[0]["mse"])
+    naive = float(record.read(tmp_path / "small.csv")[0]["mse"])
     scaled = small.scaler.transform(small.frame)
     errors = [scaled[t - 24 : t - 18] - scaled[t : t + 6] for t in range(800, 800 + counted)]
     assert naive == pytest.approx(np.mean(np.square(errors)), abs=1e-6)  # the CSV's digits
@@ -139,7 +133,7 @@ def test_column_ii_drops_the_last_partial_batch_of_windows(
 def test_the_closed_forms_of_the_committed_tables_are_held(name: str) -> None:
     """Else `make tables` would measure them again."""
     table = Table.read(Path(long_term.__file__).with_name(f"{name}.toml"))
-    held = {(*key[:4], key.config) for key in rows.held(RESULTS / f"{name}.csv")}
+    held = {(*key[:4], key.config) for key in rows.held(record.RESULTS / f"{name}.csv")}
     spec = find_spec(table.dataset)
     ends = spec.split
     for (column, lookback), horizon in product(LOOKBACKS.items(), table.horizons):
@@ -155,7 +149,7 @@ def test_the_closed_form_of_the_committed_networks_has_its_known_error(
     table = Path(long_term.__file__).with_name(f"{name}.toml")
     call = ["--horizons", "96", "--seeds", "0", "--device", "cpu", "--root", str(data_folder), "--out", str(tmp_path)]
     long_term.main([str(table), "--closed-form", *call])
-    _, row = rows_of(tmp_path / f"{name}.csv")
+    _, row = record.read(tmp_path / f"{name}.csv")
     assert float(row["mse"]) == pytest.approx(mse, abs=5e-5)
     assert float(row["mae"]) == pytest.approx(mae, abs=5e-5)
 
@@ -187,7 +181,7 @@ def test_a_row_of_the_estimator_has_the_errors_of_its_forecasts(
 ) -> None:
     monkeypatch.setattr(long_term, "load_dataset", lambda name, root: small)
     long_term.main([str(default_table), "--out", str(tmp_path), "--device", "cpu", "--closed-form"])
-    naive, row = rows_of(tmp_path / "default.csv")
+    naive, row = record.read(tmp_path / "default.csv")
     assert [naive["model"], row["model"]] == ["seasonal-naive", "closed-form"]
     given = dict(horizon=48, lookback=96, val_size=200, max_epochs=0, random_state=0, device="cpu", verbose=0)
     model = TitansForecaster(**given).fit(small.frame.iloc[:800])
@@ -215,14 +209,14 @@ def test_the_estimator_as_it_comes_is_trained_and_its_mixers_are_measured_beside
     call = [str(default_table), "--out", str(tmp_path), "--device", "cpu", "--columns", "i", "ii", "--verbose", "0"]
     long_term.main([*call, "--mixers", "memory", "none"])
     assert trained == [("memory", {"max_epochs": 0}), ("memory", {}), ("none", {})]
-    found = rows_of(tmp_path / "default.csv")
+    found = record.read(tmp_path / "default.csv")
     assert [(row["model"], row["column"]) for row in found] == [
         *[("seasonal-naive", "i"), ("closed-form", "i"), ("seasonal-naive", "ii"), ("closed-form", "ii")],
         *[("titans", "i"), ("titans", "ii"), ("simba-none", "i"), ("simba-none", "ii")],
     ]
     assert len({row["config"] for row in found}) == 2
     long_term.main([*call, "--mixers", "memory", "none"])
-    assert len(rows_of(tmp_path / "default.csv")) == 8
+    assert len(record.read(tmp_path / "default.csv")) == 8
 
 
 @pytest.mark.data
@@ -235,7 +229,7 @@ def test_the_estimator_on_etth1_has_the_errors_of_its_row(data_folder: Path) -> 
     fitted, _ = fit_of(96, 96).fitted(data, max_epochs=0)
     row = next(
         row
-        for row in reversed(rows_of(RESULTS / "etth1.csv"))
+        for row in reversed(record.read(record.RESULTS / "etth1.csv"))
         if (row["model"], row["column"], row["horizon"]) == ("closed-form", "i", "96")
     )
     assert (float(row["mse"]), float(row["mae"])) == pytest.approx(errors(fitted, data), rel=1e-4)

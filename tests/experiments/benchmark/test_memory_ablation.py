@@ -92,6 +92,11 @@ def test_rows_are_measured_once_and_the_table_has_means(
     assert lines[-1].startswith(f"| no gate | {sum(gains) / 2:+.1f} / ")
 
 
+def test_the_results_show_what_the_committed_csv_holds() -> None:
+    printed = "\n".join(table(record.read(record.RESULTS / "memory_ablation.csv"), "i"))
+    assert f"\n{printed}\n" in (record.RESULTS.parent / "RESULTS.md").read_text()
+
+
 def test_a_dash_stands_where_a_horizon_is_missing() -> None:
     row = {"column": "i", "mse": "0.9", "frozen_mse": "1", "validation_mse": "2", "frozen_validation_mse": "1"}
     rows = [

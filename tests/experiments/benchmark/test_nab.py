@@ -66,6 +66,15 @@ def test_an_unknown_detector_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     assert "must be some of random, rolling z-score" in capsys.readouterr().err
 
 
+def test_the_results_show_every_score_that_the_csv_holds() -> None:
+    page = (record.RESULTS.parent / "RESULTS.md").read_text()
+    _, _, *lines = table(record.read(record.RESULTS / "nab.csv"))
+    for line in lines:
+        name, *scores, where = line.strip("| ").split(" | ")
+        shown = f"{name} (published)" if where == "published" else name
+        assert f"\n| {shown} | {' | '.join(scores)} |\n" in page
+
+
 @pytest.mark.data
 def test_the_csv_holds_what_the_detectors_score_on_the_real_files(data_folder: Path) -> None:
     held = {(row["detector"], row["profile"]): row for row in record.read(record.RESULTS / "nab.csv")}

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import record
 from benchmark import stream, stream_data
 from benchmark.estimator import Fit, errors
 from benchmark.stream_rows import FROZEN, ROWS, Errors
 from benchmark.table import Variant
 from titans_ts.datasets import Dataset
 from titans_ts.datasets.registry import find_spec
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -33,7 +28,7 @@ def test_every_row_is_in_the_csv_with_its_difference_from_the_frozen_core(
     call: list[str], small: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream.main(call)
-    found = rows_of(tmp_path / "stream.csv")
+    found = record.read(tmp_path / "stream.csv")
     assert [row["row"] for row in found] == list(ROWS)
     fit = Fit(Variant.of_mixer("memory"), 6, 24, 0, ["i"], True, "cpu", 0)
     mse, mae = errors(fit.fitted(small, max_epochs=0)[0], small)
@@ -59,7 +54,7 @@ def test_a_second_run_goes_on(call: list[str], tmp_path: Path, capsys: pytest.Ca
     stream.main([*call, "--rows", "last value"])
     stream.main([*call, "--rows", "last value", FROZEN])
     stream.main([*call, "--rows", "last value", FROZEN])
-    assert [row["row"] for row in rows_of(tmp_path / "stream.csv")] == ["last value", FROZEN]
+    assert [row["row"] for row in record.read(tmp_path / "stream.csv")] == ["last value", FROZEN]
     assert "S1_ETTh1_i_24_6: in the CSV already" in capsys.readouterr().out
 
 
@@ -68,7 +63,7 @@ def test_table_s2_has_its_own_split_and_one_lookback(
 ) -> None:
     monkeypatch.setattr(stream_data, "ETT_HOURS", (300, 500, 1200))
     stream.main(["S2", *call[1:], "--rows", "last value", "--lookback", "12"])
-    (row,) = rows_of(tmp_path / "stream.csv")
+    (row,) = record.read(tmp_path / "stream.csv")
     assert (row["table"], row["column"], row["lookback"]) == ("S2", "S2", "12")
     scaled = (small.frame - small.frame.iloc[:300].mean()) / small.frame.iloc[:300].std(ddof=0)
     values = scaled.to_numpy()

@@ -89,4 +89,5 @@ def test_quality_without_its_data_says_what_it_needs(
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         efficiency.main(["--cpu", "--only", "layers"])
-    assert "--only knows layer, step, closed-form, quality, latency, many, full; got layers" in capsys.readouterr().err
+    words = "`--only` must be some of layer, step, closed-form, quality, latency, many, full, got layers."
+    assert words in capsys.readouterr().err

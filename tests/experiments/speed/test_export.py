@@ -1,4 +1,4 @@
-"""The benchmark of exported graphs, on a few small series and with two stand-ins for the network of the defaults."""
+"""The benchmark of exported graphs, on a few small series and by the closed form alone."""
 
 from __future__ import annotations
 
