@@ -21,7 +21,6 @@ from titans_ts.devices import find_device
 from titans_ts.fitted import FittedModel
 from titans_ts.fitting import FitOptions, fit_model
 from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.model.memory import NeuralMemory
 from titans_ts.predict import Seen, recursive_forecast
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
@@ -135,9 +134,8 @@ class ClosedForm:
     def trained(self, name: str, epochs: int, seed: int) -> Outcome:
         """A network that was trained from it, by the name of its variant."""
         begun = time.perf_counter()
-        network = reinitialised_network(self.fitted.network, seed, VARIANTS[name].mixer)
-        if not VARIANTS[name].writes:
-            never_write(network)
+        variant = VARIANTS[name]
+        network = reinitialised_network(self.fitted.network, seed, mixer=variant.mixer, memory_writes=variant.writes)
         config = TrainConfig(
             batch_size=min(256, max(16, len(self.windows.train) // 16)),  # the estimator's
             max_epochs=epochs,
@@ -166,13 +164,6 @@ class ClosedForm:
         weight = 1.0 if combination is None else float(combination.weights[0])
         found = [choice.errors[choice.chosen] for choice in choices if choice.name == "combination"]
         return Weighed(weight, found[0] if found else float("nan"))
-
-
-def never_write(network: SimbaForecaster) -> None:
-    """Set theta, the step size of every memory, to 0, in training too: what is read is the initial weights' alone."""
-    for layer in network.modules():
-        if isinstance(layer, NeuralMemory):
-            layer.writes = False
 
 
 def outcomes(

@@ -539,7 +539,7 @@ def test_a_network_initialised_again_is_as_if_it_had_been_with_that_seed(scale_w
     for (name, value), expected in zip(again.state_dict().items(), second.state_dict().values(), strict=True):
         assert torch.equal(value, expected), name
     assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
-    other = reinitialised_network(first, 2, "none")
+    other = reinitialised_network(first, 2, mixer="none")
     same = initialised_network(replace(config, mixer="none"), train, validation, profile, 2)
     assert other.config == same.config
     for (name, value), expected in zip(other.state_dict().items(), same.state_dict().values(), strict=True):

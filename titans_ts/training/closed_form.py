@@ -15,7 +15,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -115,12 +115,12 @@ def initialised_network(
     return chosen
 
 
-def reinitialised_network(network: SimbaForecaster, random_state: int, mixer: str | None = None) -> SimbaForecaster:
+def reinitialised_network(network: SimbaForecaster, random_state: int, **changes: Any) -> SimbaForecaster:
     """A new network in the initialisation of another, as `initialised_network` makes it with this `random_state`.
 
-    Its mixer, of which the closed form has none, is the other's if None.
+    With changes of the other's configuration in what the closed form has no part of, such as its mixer.
     """
-    config = network.config if mixer is None else replace(network.config, mixer=mixer)
+    config = replace(network.config, **changes)
     with seeded(random_state):
         new = SimbaForecaster(config)
     kept = {name: value for name, value in network.state_dict().items() if name.partition(".")[0] in INITIALISED}

@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from benchmark import competition_training
-from benchmark.competition_training import VARIANTS, ClosedForm, Outcome, never_write, outcomes
+from benchmark.competition_training import VARIANTS, ClosedForm, Outcome, outcomes
 from titans_ts import TitansForecaster
-from titans_ts.model import ModelConfig, SimbaForecaster
-from titans_ts.model.memory import NeuralMemory
 from titans_ts.tables.read import read_table
 from titans_ts.windows.splits import backtest_folds
 
@@ -107,15 +104,3 @@ def test_where_nothing_validates_the_combination_has_no_error() -> None:
     found = ClosedForm.of(table, HORIZON).outcome("closed form")
     assert np.isnan(found.weighed.error)
     assert found.weighed.weight == pytest.approx(1 / 3), "all count alike"
-
-
-def test_a_memory_that_never_writes_reads_nothing_of_earlier_tokens() -> None:
-    torch.manual_seed(0)
-    network = SimbaForecaster(ModelConfig(lookback=96, horizon=4, d_model=16, memory_conv=False))
-    (layer, *_), x = [m for m in network.modules() if isinstance(m, NeuralMemory)], torch.randn(1, 8, 16)
-    changed = x.clone()
-    changed[:, 0] += 1
-    assert not torch.equal(layer(x)[:, -1], layer(changed)[:, -1])
-    never_write(network)
-    assert torch.equal(layer(x)[:, -1], layer(changed)[:, -1])
-    assert not torch.equal(layer(x)[:, 0], layer(changed)[:, 0])
