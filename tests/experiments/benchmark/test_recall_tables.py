@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+import record
 from benchmark.recall_tables import grids, means, table
 
 
@@ -47,3 +50,11 @@ def test_nothing_measured_is_an_empty_table() -> None:
 def test_seeds_are_gathered_by_rising_length() -> None:
     rows = [row("a", 0.5, 2048), row("a", 0.25, 512), row("a", 0.75, 512), row("b", 1, 512)]
     assert list(means(rows, "a", "length").items()) == [(512, [0.25, 0.75]), (2048, [0.5])]
+
+
+@pytest.mark.parametrize("task", ["recall", "permutations"])
+def test_the_results_show_what_the_committed_csv_holds(task: str) -> None:
+    shown = (record.RESULTS.parent / "RESULTS.md").read_text()
+    printed = "\n".join(table(record.read(record.RESULTS / f"{task}.csv"), task)).strip()
+    assert printed
+    assert f"\n{printed}\n" in shown
