@@ -45,7 +45,7 @@ def restore_network(config: ModelConfig, tensors: dict[str, Tensor]) -> SimbaFor
     for name in ("n_layers", "memory_depth"):  # each has tensors of its own
         if (size := getattr(config, name)) > len(tensors):
             raise ValueError(f"`{name}` must be at most the number of tensors, {len(tensors)}, got {size}.")
-    with torch.device("meta"):  # which has shapes, and no memory
+    with seeded(0), torch.device("meta"):  # of float32, which has shapes, and no memory
         _check_tensors(SimbaForecaster(config).state_dict(), tensors)
     with seeded(0):  # the weights drawn here are replaced
         network = SimbaForecaster(config)
