@@ -4,7 +4,7 @@
 
 All tensors of a sequence are (H B, C, ...), heads outermost, so that weights which the batch shares, (H, in, out), and
 weights of each sample, (H B, in, out), are multiplied alike: as many products as there are weights. A name with a d
-before it is the gradient by what it names, and `Groups` of them are added to in place.
+before it is the gradient by what it names, and a `Group` of them is added to in place.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def gates_backward(p: Products, d: Gates) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _products_backward(L: Tensor, dL: Tensor, g: Tensor, d_first: Tensor) -> Tensor:
-    """By g, of L and of its first column times g_1: no factor is divided out, so none of them may not be 0.
+    """By g, of L and of its first column times g_1: no factor is divided out, so any of them may be 0.
 
     With M = L^T dL, the derivative by g_j is sum_{s < j} M[j, s] L[j - 1, s].
     """

@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,19 +51,22 @@ class Verdicts:
     def get(self, case: Case, device: torch.device) -> Verdict | None:
         key = self._identity(device), case
         verdict = self._held.get(key)
-        if verdict is None and (found := _read(self._file(case, device))) is not None:
+        path = self._file(case, device)
+        if verdict is None and path is not None and (found := _read(path)) is not None:
             self._held[key] = verdict = found[1]
         return verdict
 
     def put(self, case: Case, device: torch.device, verdict: Verdict) -> None:
         self._held[self._identity(device), case] = verdict
-        if verdict.lasting:
-            _write(self._file(case, device), case, verdict)
+        path = self._file(case, device)
+        if verdict.lasting and path is not None:
+            _write(path, case, verdict)
 
     def matching(self, device: torch.device, fields: dict[str, Any]) -> list[Verdict]:
         """The verdicts on all cases that have these fields."""
         key, found = self._identity(device), {}
-        for path in folder().glob(f"{key}-*.json"):
+        where = folder()
+        for path in () if where is None else where.glob(f"{key}-*.json"):
             if (held := _read(path)) is not None and fields.items() <= held[0].items():
                 found[held[1].case] = held[1]
         for (identity_, case), verdict in self._held.items():
@@ -70,8 +74,9 @@ class Verdicts:
                 found[verdict.case] = verdict
         return list(found.values())
 
-    def _file(self, case: Case, device: torch.device) -> Path:
-        return folder() / f"{self._identity(device)}-{_hash(_fields(case))}.json"
+    def _file(self, case: Case, device: torch.device) -> Path | None:
+        where = folder()
+        return None if where is None else where / f"{self._identity(device)}-{_hash(_fields(case))}.json"
 
     def _identity(self, device: torch.device) -> str:
         if device not in self._identities:
@@ -101,17 +106,22 @@ def source() -> str:
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 
-def folder() -> Path:
-    """Where the files are."""
+def folder() -> Path | None:
+    """Where the files are; None for a user who has no home folder, as in some containers."""
     if named := os.environ.get(CACHE_VARIABLE):
-        base = Path(named)
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches" / "titans_ts"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "titans_ts"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "titans_ts"
-    return base / "kernels"
+        return Path(named) / "kernels"
+    try:
+        return _user_cache() / "titans_ts" / "kernels"
+    except RuntimeError:
+        return None
+
+
+def _user_cache() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home())
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def _fields(case: Case) -> dict[str, Any]:
@@ -136,10 +146,13 @@ def _read(path: Path) -> tuple[dict[str, Any], Verdict] | None:
 def _write(path: Path, case: Case, verdict: Verdict) -> None:
     """Keep a verdict in its file, which is there whole or not at all; nothing where it cannot be written."""
     text = json.dumps({"fields": _fields(case), "case": verdict.case, "agrees": verdict.agrees, "words": verdict.words})
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
-    except OSError:
-        pass
+            draft = Path(file.name)
+            try:
+                file.write(text)
+                file.close()
+                os.replace(draft, path)
+            finally:
+                draft.unlink(missing_ok=True)

@@ -67,6 +67,33 @@ def test_the_folder_is_where_the_environment_says(tmp_path: Path, monkeypatch: p
     assert verdicts.folder() == Path("/home/someone/Library/Caches/titans_ts/kernels")
 
 
+def test_without_a_home_folder_the_process_alone_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv(verdicts.CACHE_VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(verdicts.Path, "home", no_home)
+    monkeypatch.setattr(verdicts.sys, "platform", "linux")
+    assert verdicts.folder() is None
+    held = Verdicts()
+    held.put(CASE, CPU, RIGHT)
+    assert held.get(CASE, CPU) == RIGHT
+    assert held.matching(CPU, {"head_dim": 5}) == [RIGHT]
+    assert Verdicts().get(CASE, CPU) is None
+
+
+def test_nothing_is_left_of_a_file_that_could_not_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(verdicts.os, "replace", full)
+    held = Verdicts()
+    held.put(CASE, CPU, RIGHT)
+    assert held.get(CASE, CPU) == RIGHT
+    assert list(folder.iterdir()) == []
+
+
 def test_the_identity_says_what_built_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     import triton
 

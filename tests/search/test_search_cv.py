@@ -124,6 +124,13 @@ def test_bad_parameters_are_named(given: dict[str, Any], error: type[Exception],
         TitansSearchCV(**{"estimator": tiny(), "space": DROPOUT, **given}).fit(waves())
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    whole, real = np.int64(1), np.float32(600)
+    found = scripted([[1.0, 1.0]], n_trials=whole, n_jobs=whole, n_windows=whole, timeout=np.int64(600)).fit(None)
+    assert states(found.study_) == ["COMPLETE"]
+    assert states(scripted([[1.0, 1.0]], timeout=real).fit(None).study_) == ["COMPLETE"]
+
+
 def test_torchrun_is_told_that_it_shares_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
         monkeypatch.setenv(name, value)
@@ -264,6 +271,13 @@ def test_trials_free_what_they_held() -> None:
     gc.collect()
     assert states(found.study_) == ["COMPLETE", "PRUNED", "PRUNED", "FAIL", "COMPLETE"]
     assert counted == [0, 0, 0, 0, 0]
+
+
+def test_callbacks_that_can_be_read_once_are_called_after_every_trial() -> None:
+    numbers: list[int] = []
+    callbacks = iter([lambda study, trial: numbers.append(trial.number)])
+    scripted([[1.0, 1.0]] * 3).fit(None, callbacks=callbacks)
+    assert numbers == [0, 1, 2]
 
 
 def test_ctrl_c_ends_the_search_and_keeps_what_it_found() -> None:

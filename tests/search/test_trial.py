@@ -45,6 +45,14 @@ def test_a_trial_scores_the_network_alone_and_spends_no_time_on_a_combination(mo
         run(objective(tiny(combine="never")))
 
 
+@pytest.mark.parametrize("named", [{"combine": True}, {"context": "stream"}, {"past_cols": ["a"]}])
+def test_a_function_must_not_name_what_a_trial_does_not_score(named: dict[str, Any]) -> None:
+    (name,) = named
+    study = optuna.create_study()
+    study.optimize(objective(tiny(), lambda trial: named), n_trials=1, catch=(ValueError,))
+    assert f"`space` must not name '{name}': a trial's score is of the network" in study.trials[0].user_attrs["reason"]
+
+
 def test_the_score_is_the_relative_error_of_a_fit() -> None:
     study = run(objective(tiny(max_epochs=2), scoring="mae"))
     history = tiny(max_epochs=2, **study.trials[0].params).fit(waves(), val_loss="mae").history_

@@ -1,4 +1,4 @@
-"""The network, in the papers' order."""
+"""The network: what it reads, its configuration, its layers, and the long-term memory beside it."""
 
 from .batch import Batch
 from .config import ModelConfig

@@ -55,8 +55,8 @@ class ModelConfig:
         Each series' forecast also reads cross-series features: a linear map of the means of all series over spans that
         double going back, minus the window mean, solved for in closed form and fixed from then on.
     linear_harmonics : int
-        That map varies with the phase of the season, by so many harmonics: a mean says
-        other things at noon than at night.
+        That map varies with the phase of the season, by so many harmonics: a mean says other things at noon than at
+        night.
     scale_windows : bool, optional
         Divide each window by its standard deviation, in what the network reads and in its loss, not only centre it.
         None lets `initialised_network` choose on validation; until then it is no.

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import optuna
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
@@ -32,21 +33,17 @@ from sklearn.utils.validation import check_is_fitted
 from titans_ts.arguments import check_integer, check_no_targets, check_seed
 from titans_ts.devices import find_device, under_torchrun
 from titans_ts.forecaster import TitansForecaster
-from titans_ts.tables.covariate_columns import COVARIATES
 from titans_ts.training.losses import AnyLoss, check_loss
 
 from .sampler import SeededSampler
 from .storage import REASON, begun, filters_kept, give_up_lost, open_storage
 from .terms import agree, study_terms
-from .trial import PARAMETERS, Objective, Space, Surplus, is_within
+from .trial import PARAMETERS, Objective, Space, Surplus, check_searched, is_within
 
 Callback = Callable[[Study, FrozenTrial], None]
 
 STUDY = "titans_ts"
 REASONS = 5  # listed where no trial completed
-
-# What every trial leaves out, and what changes the series that the network forecasts.
-NOT_SEARCHED = ("combine", "context", "warm_start", "checkpoint_dir", *COVARIATES)
 
 
 def default_space() -> dict[str, BaseDistribution]:
@@ -195,6 +192,7 @@ class TitansSearchCV(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         """
         check_no_targets(y)
         self._check_parameters()
+        callbacks = list(callbacks)
         if under_torchrun():
             raise RuntimeError(
                 "torchrun shares one fit among its processes, a search shares its trials: start it without torchrun, "
@@ -252,7 +250,7 @@ class TitansSearchCV(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         check_integer("n_trials", self.n_trials, 1)
         check_integer("n_windows", self.n_windows, 1)
         check_loss("scoring", self.scoring)
-        if self.timeout is not None and not (isinstance(self.timeout, (int, float)) and self.timeout > 0):
+        if self.timeout is not None and not (isinstance(self.timeout, (int, float, np.number)) and self.timeout > 0):
             raise ValueError(f"`timeout` must be a positive number of seconds or None, got {self.timeout!r}.")
         if self.space is None or callable(self.space):
             return
@@ -262,11 +260,7 @@ class TitansSearchCV(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         for name, distribution in self.space.items():
             if name not in known:
                 raise ValueError(f"`space` names {name!r}, which is no parameter of {type(self.estimator).__name__}.")
-            if name in NOT_SEARCHED:
-                raise ValueError(
-                    f"`space` must not name {name!r}: a trial's score is of the network alone. Set it of `estimator`; "
-                    "`fit` chooses from validation rows what it leaves open."
-                )
+            check_searched(name)
             if not isinstance(distribution, BaseDistribution):
                 raise TypeError(
                     f"`space[{name!r}]` must be one of optuna.distributions, got {distribution!r}; a list of choices "
@@ -299,11 +293,11 @@ class TitansSearchCV(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         terms: dict[str, str],
         objective: Objective,
         deadline: float,
-        callbacks: Iterable[Callback],
+        callbacks: list[Callback],
     ) -> None:
         left = deadline - time.monotonic()
         Parallel(n_jobs=jobs, backend="loky")(
-            delayed(_join)(self, storage, seed, terms, objective, device, left, list(callbacks)) for device in devices
+            delayed(_join)(self, storage, seed, terms, objective, device, left, callbacks) for device in devices
         )
 
     def _keep(self, study: Study, space: Space, df: Any, seed: int) -> None:
@@ -328,7 +322,7 @@ def _work(
     n_trials: int,
     deadline: float,
     catch: tuple[type[Exception], ...],
-    callbacks: Iterable[Callback],
+    callbacks: list[Callback],
 ) -> None:
     """Run trials until the study has enough."""
 
@@ -375,7 +369,7 @@ def _join(
 
 def _processes(n_jobs: int, device: str | None) -> tuple[int, list[str | None]]:
     """The number of processes, and the device of each where it is not the estimator's."""
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
         raise ValueError(f"`n_jobs` must be an integer other than 0, got {n_jobs!r}.")
     found = find_device(device)
     gpus = torch.cuda.device_count() if found.type == "cuda" and found.index is None else 0

@@ -28,7 +28,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 SQLITE = (".db", ".sqlite", ".sqlite3")  # endings of a file that is a database
 HEARTBEAT, GRACE = 30, 120  # seconds between signs of life on a database, and without one until a trial is given up
 SILENCE = 3600  # seconds without a report after which a trial of another machine on a file is given up
-PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before a database is asked again
+PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before a storage is asked again
 RETRIES = 3  # for a trial on a database whose worker is gone
 WORKER, SEEN, REASON = "worker", "seen", "reason"  # user attributes of a trial
 
@@ -64,7 +64,9 @@ def open_storage(storage: str | os.PathLike[str] | BaseStorage | None) -> BaseSt
         return _database(str(storage))
     path = Path(storage).absolute()
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"`storage` must lie in an existing folder; {path.parent} does not exist.")
+        raise FileNotFoundError(
+            f"`storage` must lie in an existing folder; {path.parent} does not exist. Make it first."
+        )
     if path.suffix in SQLITE:
         return _database(f"sqlite:///{path}")
     return JournalStorage(JournalFileBackend(str(path)))
@@ -156,8 +158,8 @@ def give_up_lost(study: Study) -> list[int]:
 
 def _is_lost(trial: FrozenTrial) -> bool:
     if WORKER not in trial.user_attrs:  # killed before it could sign, or not one of ours
-        begun = trial.datetime_start
-        return begun is not None and time.time() - begun.timestamp() > GRACE
+        since = trial.datetime_start
+        return since is not None and time.time() - since.timestamp() > GRACE
     host, process, token = trial.user_attrs[WORKER]
     if host != socket.gethostname():
         return bool(time.time() - trial.user_attrs.get(SEEN, 0) > SILENCE)

@@ -30,6 +30,8 @@ from .storage import REASON, counts, seen, sign
 Space = Mapping[str, BaseDistribution] | Callable[[Trial], dict[str, Any]]
 
 PARAMETERS, SURPLUS = "parameters", "surplus"  # user attributes of a trial
+# What every trial leaves out, and what changes the series that the network forecasts.
+NOT_SEARCHED = ("combine", "context", "warm_start", "checkpoint_dir", *COVARIATES)
 EPOCHS = 10_000  # reports of one scoring window lie so far from those of the next
 
 
@@ -117,10 +119,8 @@ class Objective:
             parameters = self.space(trial)
             if not isinstance(parameters, dict):
                 raise TypeError(f"`space` must return a dict of parameters, got {parameters!r}.")
-            if named := [name for name in COVARIATES if name in parameters]:
-                raise ValueError(
-                    f"`space` must not name {named[0]!r}, which changes what is scored; set it of `estimator`."
-                )
+            for name in parameters:
+                check_searched(name)
         else:
             parameters = {name: _suggested(trial, name, where) for name, where in self.space.items()}
         trial.set_user_attr(PARAMETERS, parameters)
@@ -134,6 +134,15 @@ def read(forecaster: TitansForecaster, df: Any, missing: str | None = None) -> P
     covariates = CovariateNames.of(static, past, future, calendar, [*columns.values()])
     missing = missing or forecaster.missing
     return read_table(df, freq=forecaster.freq, missing=missing, covariates=covariates, **columns)
+
+
+def check_searched(name: str) -> None:
+    """Refuse a space that names a parameter without a say in what a trial is scored by."""
+    if name in NOT_SEARCHED:
+        raise ValueError(
+            f"`space` must not name {name!r}: a trial's score is of the network alone. Set it of `estimator`; "
+            "`fit` chooses from validation rows what it leaves open."
+        )
 
 
 def is_within(space: Space, trial: FrozenTrial) -> bool:

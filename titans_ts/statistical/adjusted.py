@@ -1,4 +1,4 @@
-"""Series as the statistical methods read them: as they are or their logarithms, less their seasonal indices."""
+"""Series as the statistical methods read them: as they are or their logarithms, minus their seasonal indices."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Earlier:
 
 @dataclass(frozen=True, eq=False)
 class AdjustedSeries:
-    """Series less their seasonal indices.
+    """Series minus their seasonal indices.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Autoregression: one regression for all series, each in the scale of its own changes.
 
-The next steps of a series less its last value, over its mean absolute change, are regressed on its last changes and
+The next steps of a series minus its last value, over its mean absolute change, are regressed on its last changes and
 its mean slope by least absolute errors, which no wild series decides.
 
 Sources: Montero-Manso and Hyndman (2021) for one autoregression of many series; iteratively reweighted least squares
@@ -79,7 +79,7 @@ def _last_values(data: SeriesData[np.ndarray], at: np.ndarray) -> np.ndarray:
 
 
 def _inputs(values: np.ndarray, row: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The last values less the last one, the mean slope, and one: (..., LAGS + 2)."""
+    """The values before the last one minus that, the mean slope, and one: (..., LAGS + 2)."""
     safe = np.where(scale > 0, scale, 1)[..., None]
     lag = np.arange(1, LAGS + 1)
     off = np.clip((values[..., 1 : LAGS + 1] - values[..., :1]) / safe, -3 * lag - 5, 3 * lag + 5)

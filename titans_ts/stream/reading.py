@@ -142,7 +142,7 @@ class OriginReader:
         device = self.data.values.device
         at = torch.from_numpy(rows).to(device)
         first = torch.from_numpy(self.data.offsets[index]).to(device).unsqueeze(1)
-        # every series has a window after each of its rows, the first after one
+        # Every series has a window after each of its rows, the first one after one row.
         number = (first + at.clamp(min=1) - 1).flatten()
         parts = [self._forecast(part) for part in number.split(EVALUATION_BATCH)]
         features, forecast = (torch.cat(x).view(len(index), n_origins, -1) for x in zip(*parts, strict=True))
@@ -193,8 +193,10 @@ class LongTerm:
 
 
 def first_rows(data: SeriesData[Any], lookback: int) -> np.ndarray:
-    """Rows of each series before its first origin, (n_series,): a lookback, or half a shorter series; at most so many
-    origins are read of all."""
+    """Rows of each series before its first origin, (n_series,): a lookback, or half a shorter series.
+
+    More where all origins of all series would be over `MOST_ORIGINS`: the last ones are read.
+    """
     most = max(1, MOST_ORIGINS // max(data.n_series, 1))
     first: np.ndarray = np.maximum(np.minimum(lookback, data.lengths // 2), data.lengths - most)
     return first
@@ -206,7 +208,7 @@ Parts = Iterator[tuple[np.ndarray, Iterator[Reading]]]
 def read_parts(reader: OriginReader, first: np.ndarray, last: np.ndarray, fresh: bool) -> Parts:
     """Origins of series that can be read together, and of each such group one part after the other in time.
 
-    Series of a group end at the same place in a chunk. Where some of them was read before, they have equally many
+    Series of a group end at the same place in a chunk. Where any of them was read before, all have equally many
     origins; fresh series have origins that are not live before their first.
 
     Parameters

@@ -462,6 +462,5 @@ def _check_finite(losses: Tensor, last: int, steps_per_epoch: int, config: Train
         step = last - len(losses) + int(bad[0]) + 1
         raise FloatingPointError(
             f"The training loss became {losses[bad[0]].item()} at epoch {(step - 1) // steps_per_epoch + 1}, "
-            f"step {step}, "
-            f"learning rate {config.learning_rate:g}. Lower `learning_rate`."
+            f"step {step}, learning rate {config.learning_rate:g}. Lower `learning_rate`."
         )

@@ -104,10 +104,6 @@ class PointLoss(Loss):
             return loss
         return (self.function(point, truth, reduction="none").mean(-1) * weight).mean()
 
-    def entries(self, forecast: Tensor, truth: Tensor, observed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        loss = self._entries(self._right(forecast, truth, observed_mask).unsqueeze(-1), truth).double()
-        return loss, torch.ones_like(loss) if observed_mask is None else observed_mask.double()
-
     def _entries(self, forecast: Tensor, truth: Tensor) -> Tensor:
         loss: Tensor = self.function(point_of(forecast), truth, reduction="none")
         return loss
@@ -122,9 +118,8 @@ class PointLoss(Loss):
         if math.isinf(self.window_limit):
             return point
         of_windows = self.function(point.detach(), truth, reduction="none").mean(-1, keepdim=True)
-        share = (
-            self.window_limit / of_windows.clamp(min=self.window_limit)
-        ) ** 0.25  # of the error: the gradient goes with its square
+        # Of the error, with whose square the gradient goes.
+        share = (self.window_limit / of_windows.clamp(min=self.window_limit)) ** 0.25
         return torch.where(of_windows > self.window_limit, truth + (point - truth) * share, point)
 
 
@@ -216,8 +211,10 @@ def find_loss(loss: AnyLoss) -> Loss:
 
 def loss_name(loss: Any) -> str:
     """A loss's name, or a function's module and name."""
-    if isinstance(loss, (str, MissingLoss)):
-        return loss if isinstance(loss, str) else loss.name
+    if isinstance(loss, str):
+        return loss
+    if isinstance(loss, MissingLoss):
+        return loss.name
     named = loss if hasattr(loss, "__qualname__") else type(loss)
     return f"{named.__module__}.{named.__qualname__}"
 

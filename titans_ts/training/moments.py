@@ -181,9 +181,8 @@ def _products(series: list[Tensor], weights: Tensor, size: int) -> tuple[Tensor,
     """
     counts = [len(values) - size + 1 for values in series]
     begin = torch.stack([values[:size] for values in series])
-    end = torch.stack(
-        [pad(values[n:], (0, 1)) for values, n in zip(series, counts, strict=True)]
-    )  # the last is not read
+    # The last of each is not read.
+    end = torch.stack([pad(values[n:], (0, 1)) for values, n in zip(series, counts, strict=True)])
     first, total = begin.new_zeros(size), begin.new_zeros(())
     for values, n, weight in zip(series, counts, weights, strict=True):
         first += weight * _correlation(values, n, size)
