@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,8 @@ from optuna.trial import TrialState
 from titans_ts import TitansForecaster, TitansSearchCV
 from titans_ts.search.storage import open_storage
 
+from .forks import in_a_fork
+
 ROWS, LATER = 60, 6
 SIZE = dict(horizon=3, lookback=12, d_model=8, n_heads=2, n_layers=1, max_epochs=0, random_state=0, verbose=0)
 FILE_OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.listdir", "os.scandir", "os.truncate"}
@@ -35,21 +36,6 @@ def table(first: int = 0, rows: int = ROWS) -> pd.DataFrame:
     values = np.random.default_rng(0).normal(size=(ROWS + LATER, 2))
     hours = pd.date_range("2024-01-01", periods=ROWS + LATER, freq="h")
     return pd.DataFrame(values, index=hours, columns=["a", "b"])[first : first + rows]
-
-
-def in_a_fork(function: Callable[[], object]) -> int:
-    """The exit code of a process that calls `function`, negative for the signal that killed it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns where there are threads
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            function()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def killed_at(number: int, folder: Path, function: Callable[[], object]) -> Callable[[], object]:

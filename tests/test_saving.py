@@ -11,7 +11,6 @@ import shutil
 import signal
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import joblib
@@ -24,6 +23,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from titans_ts import TitansForecaster, saving
+
+from .forks import in_a_fork
 
 ROWS, LATER = 60, 6
 START = pd.Timestamp("2024-01-01")
@@ -798,21 +799,6 @@ def test_a_file_system_that_cannot_sync_folders_will_do(folder, older, newer, mo
     monkeypatch.setattr(saving.os, "fsync", fsync)
     newer.save(folder)
     assert which(folder, older=older, newer=newer) == "newer"
-
-
-def in_a_fork(function) -> int:
-    """The exit code of a process that calls `function`, negative for the signal that killed it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns where there are threads
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            function()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def watched(save, on_line):
