@@ -93,7 +93,7 @@ def test_a_column_of_counts_is_left_out_on_request(titans: Any, sales_file: Path
         ("empty.csv", b"", "is empty"),
         ("names.csv", b"ds,y\n", "has no rows"),
         ("table.xlsx", b"PK", "must end in one of .csv"),
-        ("bad.parquet", b"PAR1 and no more", "bad.parquet': Parquet magic bytes"),
+        ("bad.parquet", b"PAR1 and no more", "Parquet magic bytes"),
         ("latin.csv", "ds,Größe\n2024-01-01,1\n".encode("latin-1"), "must be UTF-8"),
     ],
 )

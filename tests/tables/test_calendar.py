@@ -306,7 +306,11 @@ def test_freq_of_another_kind_of_label_is_refused(labels, freq, words):
 
 @pytest.mark.parametrize(
     ("labels", "dtype"),
-    [(["2024-01-01"] * 3, "str"), ([pd.Timestamp("2024-01-01").date()] * 3, "object"), ([0.0, 1.0, 2.0], "float64")],
+    [
+        (["2024-01-01"] * 3, "(str|object)"),
+        ([pd.Timestamp("2024-01-01").date()] * 3, "object"),
+        ([0.0, 1.0, 2.0], "float64"),
+    ],
 )
 def test_labels_that_are_no_times_are_refused_with_the_remedy(labels, dtype):
     with pytest.raises(ValueError, match=f"time labels 'ds' must be dates.* got dtype {dtype}.*pd.to_datetime"):
@@ -342,7 +346,7 @@ def test_first_label_off_the_grid_is_named(freq, off):
 
 def test_labels_of_another_time_zone_awareness_are_refused():
     labels = pd.date_range("2024-01-01", periods=3)
-    with pytest.raises(ValueError, match=r"must have dtype datetime64\[us\] as before"):
+    with pytest.raises(ValueError, match=r"must have dtype datetime64\[.s\] as before"):
         Calendar.of(labels).time_index(labels.tz_localize("UTC"))
 
 
