@@ -371,6 +371,8 @@ def killed_in_a_trial(where: Any, name: str, total: int) -> int:
     here, there = context.Pipe()
 
     def stop(number: int) -> None:
+        while isinstance(where, Path) and where.suffix == ".db" and not heartbeats(where):
+            time.sleep(0.01)  # a thread of Optuna's writes the first
         there.send(number)
         time.sleep(600)
 
@@ -383,6 +385,14 @@ def killed_in_a_trial(where: Any, name: str, total: int) -> int:
         process.join()
     assert process.exitcode == -signal.SIGKILL
     return number
+
+
+def heartbeats(path: Path) -> int:
+    """How many trials on a database have given a sign of life."""
+    database = sqlite3.connect(path)
+    (count,) = database.execute("SELECT COUNT(*) FROM trial_heartbeats").fetchone()
+    database.close()
+    return int(count)
 
 
 def shared(where: Any) -> None:

@@ -137,7 +137,7 @@ def read(forecaster: TitansForecaster, df: Any, missing: str | None = None) -> P
 
 
 def check_searched(name: str) -> None:
-    """Refuse a space that names a parameter without a say in what a trial is scored by."""
+    """Refuse a space that names what trials leave out, or must have in common to be compared."""
     if name in NOT_SEARCHED:
         raise ValueError(
             f"`space` must not name {name!r}: a trial's score is of the network alone. Set it of `estimator`; "
