@@ -98,8 +98,9 @@ def enough_memory(**sizes: int) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
             raise
-        listed = ", ".join(f"`{name}` = {size}" for name, size in sizes.items())
-        raise MemoryError(f"{listed} need more memory than there is; lower the largest of them. ({error})") from error
+        raise MemoryError(
+            f"{_listed(sizes)} need more memory than there is; lower the largest of them. ({error})"
+        ) from error
 
 
 def check_memory(n_bytes: int, **sizes: int) -> None:
@@ -115,9 +116,12 @@ def check_memory(n_bytes: int, **sizes: int) -> None:
     except (AttributeError, OSError, ValueError):  # not on Windows
         return
     if n_bytes > held:
-        listed = ", ".join(f"`{name}` = {size}" for name, size in sizes.items())
         needed, there = (f"{number / 2**30:,.0f}" for number in (n_bytes, held))
-        raise MemoryError(f"{listed} need {needed} GiB, and there are {there}; lower one of them.")
+        raise MemoryError(f"{_listed(sizes)} need {needed} GiB, and there are {there}; lower one of them.")
+
+
+def _listed(sizes: dict[str, int]) -> str:
+    return ", ".join(f"`{name}` = {size}" for name, size in sizes.items())
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from .intervals.calibration import Calibration
 from .model import ModelConfig
 from .model.long_term_config import LongTermConfig
 from .packing import UNNAMED_OFFSETS, pack, pack_fields, unpack, unpack_all
+from .paths import check_path
 from .regression.dynamic import DynamicRegression
 from .restoring import check_arrays, check_combination, check_times, restore_long_term, restore_network
 from .statistical.model import StatisticalModel
@@ -90,7 +91,7 @@ def save_model(parameters: dict[str, Any], fitted: FittedModel, path: str | os.P
 
     Errors as `TitansForecaster.save` lists them.
     """
-    folder = _folder(path)
+    folder = check_path(path, "a folder")
     description, tensors = _describe(parameters, fitted)
     token = secrets.token_hex(8)
     files = {
@@ -126,7 +127,7 @@ def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str
 
     Errors as `TitansForecaster.load` lists them.
     """
-    folder = _folder(path)
+    folder = check_path(path, "a folder")
     if not _exists(folder):
         raise FileNotFoundError(
             f"`path` must be a folder that `save` wrote, but {str(folder)!r} does not exist. Check its spelling."
@@ -141,13 +142,6 @@ def load_model(estimator: Callable[..., _Estimator], path: str | os.PathLike[str
             f"'{folder}' must describe a forecaster, but cannot be read as one ({type(error).__name__}: {error}). "
             f"Save it again with titans_ts {__version__}."
         ) from error
-
-
-def _folder(path: Any) -> Path:
-    """`path` as a Path."""
-    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
-        raise TypeError(f"`path` must be the path of a folder, as text or a Path, got {path!r}.")
-    return Path(path)
 
 
 def _exists(folder: Path) -> bool:

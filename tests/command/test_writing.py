@@ -9,22 +9,29 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from titans_ts.command.writing import check_out, replace, write
+from titans_ts.command.writing import check_out, write
 
 TABLE = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=2), "y": [1.0, 2.5]})
 
 
 def test_a_file_that_fails_half_way_leaves_the_one_before(tmp_path: Path) -> None:
-    path = tmp_path / "f.csv"
+    path = tmp_path / "f.png"
     path.write_text("before")
 
-    def fill(file: Any) -> None:
-        file.write(b"half")
-        raise OSError("disk full")
+    class Axes:
+        figure: Any
+
+        def __init__(self) -> None:
+            self.figure = self
+
+        def savefig(self, file: Any, **_: Any) -> None:
+            file.write(b"half")
+            raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        replace(path, fill)
-    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("f.csv", "before")]
+        write(TABLE, path, Axes)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("f.png", "before")]
+    path = path.rename(tmp_path / "f.csv")
     write(TABLE, path)
     assert path.read_text() == "ds,y\n2024-01-01,1.0\n2024-01-02,2.5\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -167,36 +167,23 @@ class Windows:
     jobs: Annotated[int, Option(metavar="N", help="Processes, -1 for all cores.", rich_help_panel=WINDOWS)] = 1
 
 
+def _out(kinds: str) -> Any:
+    text = f"{kinds}; CSV on standard output if not given."
+    return Option("--out", "-o", metavar="FILE", help=text, rich_help_panel=OUTPUT)
+
+
 @dataclass(frozen=True)
 class Out:
     """Where a table goes."""
 
-    out: Annotated[
-        Path | None,
-        Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help=".csv or .parquet; CSV on standard output if not given.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None
+    out: Annotated[Path | None, _out(".csv or .parquet")] = None
 
 
 @dataclass(frozen=True)
 class OutOrPicture:
     """Where a table or its picture goes."""
 
-    out: Annotated[
-        Path | None,
-        Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help=".csv, .parquet, or a picture: .png, .svg, .pdf; CSV on standard output if not given.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None
+    out: Annotated[Path | None, _out(".csv, .parquet, or a picture: .png, .svg, .pdf")] = None
     series: Annotated[
         list[str] | None,
         Option(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from titans_ts.paths import replace_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,30 +70,16 @@ def write(table: pd.DataFrame, path: Path | None, draw: Callable[[], Any] | None
     """
     if path is None or path == STANDARD_OUTPUT:
         return _write_csv(table, sys.stdout.buffer, times)
-    suffix = path.suffix.lower()
+    suffix, target = path.suffix.lower(), path.resolve()  # a link stays one
     if suffix in PICTURES:
         if draw is None:
             raise ValueError(f"`out` must be a table, for there is no picture of this one, got '{path}'.")
         axes = draw()
         figure = axes.figure if hasattr(axes, "figure") else axes.flat[0].figure
-        return replace(path, lambda file: figure.savefig(file, format=suffix[1:], dpi=DPI))
+        return replace_file(target, lambda file: figure.savefig(file, format=suffix[1:], dpi=DPI))
     if suffix == ".csv":
-        return replace(path, lambda file: _write_csv(table, file, times))
-    return replace(path, lambda file: table.to_parquet(file, engine="pyarrow"))
-
-
-def replace(path: Path, fill: Callable[[IO[bytes]], None]) -> None:
-    """Fill a new file beside `path`, which then takes its place; where that fails, what was there stays."""
-    path = path.resolve()  # a link stays one
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with draft.open("xb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+        return replace_file(target, lambda file: _write_csv(table, file, times))
+    return replace_file(target, lambda file: table.to_parquet(file, engine="pyarrow"))
 
 
 def _write_csv(table: pd.DataFrame, file: Any, times: str) -> None:

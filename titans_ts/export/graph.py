@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 
 from titans_ts.devices import isolated
 from titans_ts.fitted import FittedModel
+from titans_ts.paths import check_path, replace_file
 from titans_ts.tables.infer import show
 
 from .window import WindowForecast
@@ -81,24 +81,12 @@ def write_graph(fitted: FittedModel, path: str | os.PathLike[str], window_only: 
             f"`export` writes one file of at most 2 GiB, but this graph takes {proto.ByteSize() / 2**30:.1f} GiB. "
             "Fit with `linear_path=True`, whose weights all series share, or export fewer series."
         )
-    draft = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
-    try:
-        with open(draft, "xb") as file:
-            file.write(proto.SerializeToString())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
+    replace_file(target, lambda file: file.write(proto.SerializeToString()))
 
 
 def _file(path: Any) -> Path:
     """`path` as a Path that a file can be written to: making a graph takes too long to find out afterwards."""
-    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
-        raise TypeError(f"`path` must be the path of a file, as text or a Path, got {path!r}.")
-    target = Path(path)
+    target = check_path(path, "a file")
     if target.is_dir():
         raise IsADirectoryError(f"`path` must be a file, but {str(target)!r} is a folder. Name a file in it.")
     if not target.parent.is_dir():

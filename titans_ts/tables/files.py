@@ -16,6 +16,8 @@ from typing import Any
 
 import pandas as pd
 
+from titans_ts.paths import check_path
+
 from .dates import holds_dates, is_date, parse, read_dates
 from .layouts import some
 from .zones import check_zone_name
@@ -95,11 +97,9 @@ def read_file(
       unique_id         ds    y
     0       007 2024-01-31  1.5
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"`path` must be the path of a file, as text or a Path, got {path!r}.")
+    path = check_path(path, "a file")
     if tz is not None:
         check_zone_name(tz)
-    path = Path(path)
     kind = [suffix for suffix in path.suffixes if suffix.lower() not in COMPRESSED][-1:]
     suffix = kind[0].lower() if kind else ""
     if suffix not in CSV + PARQUET:
