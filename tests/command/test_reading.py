@@ -35,7 +35,12 @@ def parquet() -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("data", [TEXT, b"\xef\xbb\xbf" + TEXT, gzip.compress(TEXT), parquet()])
+# Named, since gzip writes the time and tests of several processes must have the same names.
+@pytest.mark.parametrize(
+    "data",
+    [TEXT, b"\xef\xbb\xbf" + TEXT, gzip.compress(TEXT), parquet()],
+    ids=["text", "byte order mark", "gzip", "parquet"],
+)
 def test_standard_input_is_told_by_its_first_bytes(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Piped(data))
     pd.testing.assert_frame_equal(read_table(Path("-"), Format(), Columns()), TABLE, check_dtype=False)
