@@ -240,6 +240,10 @@ PHASES = {
     "months": (("MS", "2018-01-01"), (pd.DateOffset(months=1), "2018-01-15")),
     "month ends": (("ME", "2018-01-31"), ("MS", "2018-01-01")),
     "business months": (("BME", "2018-01-31"), ("ME", "2018-01-31")),
+    "weeks of months": (("WOM-2TUE", "2018-01-01"), ("WOM-3THU", "2018-01-01")),
+    "last weeks of months": (("WOM-2TUE", "2018-01-01"), ("LWOM-FRI", "2018-01-01")),
+    "business quarters": (("BQE-MAR", "2018-03-01"), ("BQE-JAN", "2018-01-01")),
+    "days of quarters": ((pd.DateOffset(months=3), "2018-01-15"), (pd.DateOffset(months=3), "2018-02-20")),
     "two business days": (("2B", "2024-01-01"), ("2B", "2024-01-02")),
 }
 
@@ -270,7 +274,14 @@ def test_case_50_each_series_keeps_its_own_phase(name, zone, tmp_path):
         assert unseen["ds"].tolist() == [whole["b"][-1]]
 
 
-def test_case_50_a_series_may_come_on_a_phase_that_was_not_fitted(tmp_path):
+@pytest.mark.parametrize("name", [name for name in PHASES if name != "two business days"])
+def test_case_50_a_series_may_come_on_a_phase_that_was_not_fitted(name, tmp_path):
+    times = two_phases(name, 43)
+    model = forecaster().fit(long(a=times["a"], c=times["c"]))
+    assert ahead(model, tmp_path, h=1, df=long(z=times["b"][:-1]))["ds"].tolist() == [times["b"][-1]]
+
+
+def test_case_50_a_single_row_shows_no_phase(tmp_path):
     hours = pd.date_range("2024-01-01", periods=40, freq="h")
     model = forecaster().fit(long(a=hours, b=hours))
     late = ahead(model, tmp_path, h=1, df=long(z=hours[:5] + pd.Timedelta("20min")))

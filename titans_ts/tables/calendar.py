@@ -14,7 +14,7 @@ from pandas.tseries.frequencies import to_offset
 from .clock import LocalClock
 from .days import WEEKMASK, DayRule, days_and_clock
 from .infer import infer_freq, regular_step, show
-from .offsets import MonthDay, Offset, day_step, month_alias, pandas_offset, read_offset
+from .offsets import MonthDay, Offset, day_step, month_alias, pandas_offset, read_offset, week_of_month_alias
 from .zones import check_zone
 
 # No integer label is as far from 0, so that distances, and forecasts, are never too large for int64.
@@ -265,6 +265,9 @@ class Calendar:
         if self.counts == "business day" or "half" in self.counts:
             return self.offset
         days = days_and_clock(labels)[0]
+        if self.counts == "week of month":
+            alias = week_of_month_alias(days)
+            return self.offset if alias is None else read_offset(f"{self.span}{alias}")
         if DayRule("month end").keeps(days):
             return MonthDay(self.span, day=31)
         if self.counts == "month start" or not self._rule.keeps(days):

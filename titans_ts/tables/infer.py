@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
-from .days import LAST_WEEK, WEEKDAYS, WEEKMASK, DayRule, day_of_month, days_and_clock, month_edges, weekday
-from .offsets import month_alias, weekday_alias
+from .days import WEEKDAYS, WEEKMASK, DayRule, day_of_month, days_and_clock, weekday
+from .offsets import month_alias, week_of_month_alias, weekday_alias
 
 
 def show(label: object) -> str:
@@ -66,12 +66,8 @@ def _weeks(labels: pd.DatetimeIndex, days: np.ndarray) -> str | None:
     try:
         return f"{regular_step(labels, days.astype(np.int64)) // 7}W-{WEEKDAYS[on[0]]}"
     except ValueError:
-        months = days.astype("M8[M]").astype(np.int64)
-        weeks = (day_of_month(days) - 1) // 7
-        if (weeks == weeks[0]).all() and weeks[0] < LAST_WEEK:
-            return f"{regular_step(labels, months)}WOM-{weeks[0] + 1}{WEEKDAYS[on[0]]}"
-        if (month_edges(months)[1] - days < np.timedelta64(7, "D")).all():
-            return f"{regular_step(labels, months)}LWOM-{WEEKDAYS[on[0]]}"
+        if (alias := week_of_month_alias(days)) is not None:
+            return f"{regular_step(labels, days.astype('M8[M]').astype(np.int64))}{alias}"
         raise
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
-from .days import LAST_WEEK, MONTHS, WEEKDAYS, WEEKMASK, DayRule, day_of_month, days_and_clock
+from .days import LAST_WEEK, MONTHS, WEEKDAYS, WEEKMASK, DayRule, day_of_month, days_and_clock, month_edges, weekday
 
 DIGITS = 15  # of the multiple in front of an alias: int64 then holds what the steps count
 _SUPPORTED = (
@@ -154,6 +154,18 @@ def month_alias(months: int, first: int, edge: str, day: int = 0, business: str 
     if months % 3 == 0:  # named as pandas does by default: QS-JAN, QE-DEC
         return f"{_times(months // 3)}{business}Q{edge}-{MONTHS[first % 3 + (9 if edge == 'E' else 0)]}{tail}"
     return f"{_times(months)}{business}M{edge}{tail}"
+
+
+def week_of_month_alias(days: np.ndarray) -> str | None:
+    """The alias of days of one weekday in the same week of their months, or in the last, as 'WOM-2TUE'; or None."""
+    weekdays, weeks = weekday(days), (day_of_month(days) - 1) // 7
+    on = WEEKDAYS[weekdays[0]]
+    if (weekdays != weekdays[0]).any():
+        return None
+    if (weeks == weeks[0]).all() and weeks[0] < LAST_WEEK:
+        return f"WOM-{weeks[0] + 1}{on}"
+    is_last = (month_edges(days.astype("M8[M]").astype(np.int64))[1] - days < np.timedelta64(7, "D")).all()
+    return f"LWOM-{on}" if is_last else None
 
 
 def weekday_alias(weekmask: str) -> str:
