@@ -281,3 +281,46 @@ def test_rows_that_go_on_from_a_table_read_before_may_look_like_anything():
     assert later.ids.tolist() == ["c", "a", "b"]
     with pytest.raises(ValueError, match="column 'c' counts the rows"):
         read_table(df[-3:])
+
+
+def test_dates_in_digits_under_the_name_of_times_are_dates():
+    times = [*pd.date_range("2024-01-27", periods=ROWS // 2), *pd.date_range("2024-02-03", periods=ROWS // 2)]
+    df = wide(date=pd.DatetimeIndex(times).strftime("%Y%m%d").astype(int))
+    panel = mended(df, *refused(df, r"column 'date' looks like dates written '%Y%m%d'"), missing="ffill")
+    assert (panel.calendar.freq, panel.ids.tolist()) == ("D", ["a", "b"])
+
+
+# Columns that hold no numbers
+
+
+def test_dates_beside_others_are_dropped_or_made_plain():
+    df = wide(due=DAYS + pd.Timedelta(days=3), ds=DAYS)
+    (call,) = refused(df, "column 'due' must hold real numbers.*it holds dates beside other times")
+    assert mended(df, call).ids.tolist() == ["a", "b"]
+    df = wide(date=pd.Categorical(DAYS))
+    assert mended(df, *refused(df, "column 'date' must .* it holds dates: make them plain")).calendar.freq == "D"
+
+
+def test_spans_of_time_are_seconds():
+    df = wide(took=pd.to_timedelta(np.arange(ROWS) % 5, unit="min")).set_index(DAYS)
+    with pytest.raises(TypeError, match=r"column 'took' must hold real numbers.*use `\.dt\.total_seconds\(\)`"):
+        read_table(df)
+    assert read_table(df.assign(took=df["took"].dt.total_seconds())).data.values[:3].tolist() == [0, 60, 120]
+
+
+@pytest.mark.parametrize("nothing", [pd.Series([None] * ROWS, dtype=object), pd.Series(pd.NA, range(ROWS), "string")])
+def test_a_column_of_nothing_is_dropped(nothing):
+    df = wide(more=nothing).set_index(DAYS)
+    assert mended(df, *refused(df, "column 'more' must hold real numbers.*it holds nothing")).ids.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("value", [[1, 2], {"x": 1}, (1, 2), pd.Interval(0, 1)])
+def test_values_of_another_type_are_no_ids(value):
+    df = wide(more=pd.Series([value] * ROWS, dtype=object)).set_index(DAYS)
+    (drop,) = refused(df, f"column 'more' must hold real numbers.*it holds values of type {type(value).__name__}")
+    assert mended(df, drop).ids.tolist() == ["a", "b"]
+
+
+def test_names_may_be_numbers_or_tuples():
+    df = wide().set_axis([3, ("a", 1)], axis=1).set_index(DAYS)
+    assert read_table(df).ids.tolist() == [3, ("a", 1)]

@@ -146,6 +146,9 @@ def _check_times(names: pd.Index, name: Hashable, column: np.ndarray, step: Any,
 def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: str, target_col: str) -> str:
     """The remedy for a column of a wide table that holds no numbers."""
     column = table[name]
+    known = column.dropna()
+    if not len(known):
+        return f"it holds nothing; {_drop(name)}"
     others = [other for label, other in table.items() if label != name]
     repeats = _is_made(lambda: column.duplicated()) and bool(column.duplicated().any())
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -158,12 +161,11 @@ def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: st
         return f"use `.astype(float)`, as in `df.astype({{{name!r}: float}})`"
     if not _is_text(column) and numbers_from(column).startswith("use"):
         return numbers_from(column)
-    known = column.dropna()
-    if not len(known):
-        return f"it holds nothing; {_drop(name)}"
     first = known.iloc[0]
     kind = "text" if isinstance(first, str) else f"values of type {type(first).__name__}"
     seen = f"it holds {kind} such as {first!r}"
+    if not _is_text(column) and not isinstance(column.dtype, pd.CategoricalDtype):
+        return f"{seen}; {_drop(name)}"
     if call := call_for_times(column, f"df[{name!r}]"):
         return f"{seen}, which look like times: convert them, with `df.assign(**{{{name!r}: {call}}})`"
     if repeats and _is_made(lambda: column.astype(float)) and not any(holds_dates(other) for other in others):
