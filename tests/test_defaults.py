@@ -14,6 +14,8 @@ from titans_ts.tables.calendar import Calendar
 
 def of_dates(freq: str, zone: str | None = None) -> Defaults:
     offset = {"MD": pd.DateOffset(months=1), "QD": pd.DateOffset(months=3), "YD": pd.DateOffset(years=1)}.get(freq[:2])
+    if freq == "LWOM-FRI":  # which pandas 2 does not read
+        offset = pd.offsets.LastWeekOfMonth(weekday=4)
     days = {"C-": pd.offsets.CustomBusinessDay, "CB": pd.offsets.CBMonthEnd}.get(freq[:2])
     if days is not None:
         offset = days(weekmask=freq.partition("-")[2].replace(",", " ").title())
@@ -37,7 +39,7 @@ TABLE = [
     *((year, (0, 10, 3)) for year in ("YS", "YE", "YE-JUN")),
     *((month, (12, 36, 12)) for month in ("BMS", "BME", "MD", "MD-1", "WOM-3FRI", "LWOM-FRI", "CBME-MON,TUE")),
     *((quarter, (4, 16, 4)) for quarter in ("BQS", "BQE-FEB", "QD")),
-    *((half, (2, 10, 4)) for half in ("HYS", "BHYE")),
+    *((half, (2, 10, 4)) for half in ("HYS", "BHYE") if hasattr(pd.offsets, "HalfYearBegin")),  # from pandas 3 on
     *((year, (0, 10, 3)) for year in ("BYS", "BYE-JUN", "YD")),
     *((half, (24, 72, 24)) for half in ("SMS", "SME")),
     ("C-MON,TUE,WED,THU,SUN", (5, 40, 10)),
@@ -69,6 +71,11 @@ def test_each_frequency_has_its_season(freq: str, expected: tuple[int, int, int]
 )
 def test_periods_have_the_season_of_their_frequency(freq: str, expected: tuple[int, int, int]) -> None:
     assert of_periods(freq) == expected
+
+
+@pytest.mark.parametrize(("freq", "expected"), [("24h", (7, 56, 14)), ("168h", (0, 56, 14))])
+def test_days_counted_in_hours_are_days(freq: str, expected: tuple[int, int, int]) -> None:
+    assert of_dates(freq, "Europe/Berlin") == expected
 
 
 @pytest.mark.parametrize("labels", [pd.RangeIndex(6), pd.Index([3, 5, 7, 9]), pd.RangeIndex(0, 60, 24)])

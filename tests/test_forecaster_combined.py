@@ -228,7 +228,7 @@ def test_past_the_horizon_the_first_steps_stay(fitted: TitansForecaster) -> None
     longer = fitted.predict(40)
     assert len(longer) == 40
     pd.testing.assert_frame_equal(longer[:HORIZON], fitted.predict(), check_freq=False, **ROUNDING)
-    assert np.isfinite(fitted.predict(3000).to_numpy()).all()
+    assert np.isfinite(fitted.predict(1000).to_numpy()).all()
     assert len(fitted.predict(1)) == 1
 
 

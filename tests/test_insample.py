@@ -108,3 +108,19 @@ def test_wrong_steps_are_named() -> None:
         model.predict_insample(waves(), step_size=0)
     with pytest.raises(ValueError, match="must have a series of more than `h` = 4 rows"):
         model.predict_insample(waves((4,)))
+
+
+def test_effects_of_covariates_are_left_out_of_what_the_memory_reads_and_put_back() -> None:
+    rng = np.random.default_rng(1)
+    table = waves((150, 120)).assign(x=lambda table: rng.integers(0, 2, len(table)))
+    table["y"] += 20 * table["x"]
+    model = forecaster(context="stream", future_cols=["x"]).fit(table)
+    assert model.fitted_.regression is not None
+    assert model.fitted_.long_term is not None
+    frame = model.predict_insample(table, step_size=29)
+    expected = []
+    for (name, cutoff), rows in frame.groupby(["unique_id", "cutoff"], sort=False):
+        own = table[table["unique_id"] == name]
+        future = own[own["ds"].isin(rows["ds"])].drop(columns="y")
+        expected.append(model.predict(4, own[own["ds"] <= cutoff], future=future)["Titans"].to_numpy())
+    assert frame["Titans"].to_numpy() == pytest.approx(np.concatenate(expected), abs=1e-4)

@@ -290,7 +290,8 @@ def test_surprise_is_below_the_series_and_anomalies_are_marked() -> None:
     top, below = plot_surprise(series(), found)
     assert line(top, "a").tolist() == list(range(40))
     assert line(below, "surprise").max() == 9
-    assert line(top, "anomalous").to_dict() == {np.datetime64(DAYS[7]): 7}
+    assert line(top, "anomalous").index.tolist() == [DAYS[7]]
+    assert line(top, "anomalous").tolist() == [7]
     assert legend_of(top) == ["a", "anomalous", "surprise", "an error of the usual size"]
 
 

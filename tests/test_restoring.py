@@ -111,6 +111,8 @@ FORGED: dict[str, Callable[[Any, Any], Any]] = {
     "times before all clocks": set_tensor("starts", lambda x: x * 0 - 2**58),
     "times after all clocks": set_tensor("starts", lambda x: x * 0 + 2**61),
     "errors of another series": set_tensor("calibration.series", lambda x: x + 10),
+    "errors of a series twice": set_tensor("calibration.series", torch.zeros_like),
+    "a negative size": set_tensor("calibration.sizes", lambda x: -1 - x),
     "sizes of fewer series": set_tensor("calibration.sizes", lambda x: x[:1]),
     "NaN as a size": set_tensor("calibration.sizes", with_nan),
     "errors of more outputs": set_tensor("calibration.errors", lambda x: torch.cat([x, x], -1)),

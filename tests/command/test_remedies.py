@@ -25,6 +25,7 @@ OPTIONS = {"file", "sep", "drop", "set", "id_col", "target_col", "horizon", "win
         ("`fit` them, with `df.T`", "`fit` them, with `df.T`"),
         ("pass `tz='UTC', decimal=f(1)`", "pass `tz='UTC', decimal=f(1)`"),
         ("`df.drop(columns=names)`", "`df.drop(columns=names)`"),
+        ("`df.drop(columns=[name])`", "`df.drop(columns=[name])`"),
     ],
 )
 def test_code_becomes_options(message: str, expected: str) -> None:

@@ -1,6 +1,7 @@
 """Dates as text and as objects: read without guessing, written back as they were."""
 
 import datetime
+import zoneinfo
 
 import numpy as np
 import pandas as pd
@@ -105,6 +106,18 @@ def test_text_with_one_offset_from_utc_is_that_moment_and_comes_back(text, writt
     assert dates[0].tz_convert("UTC").isoformat() == moment
     assert write_dates(dates, found).tolist() == [text, text]
     assert holds_dates(pd.Series([text]))
+
+
+def test_datetimes_in_zones_that_are_one_offset_are_in_that_offset():
+    zones = (datetime.timezone(datetime.timedelta(hours=1)), zoneinfo.ZoneInfo("Africa/Lagos"))
+    times = [datetime.datetime(2024, 1, 1 + i, tzinfo=zones[i % 2]) for i in range(4)]
+    found, written = read_dates(pd.Index(times, dtype=object, name="ds"))
+    assert (found.tolist(), found.name, written) == (times, "ds", None)
+    assert str(found.tz) == "UTC+01:00"
+    times[3] = times[3].replace(tzinfo=datetime.UTC)
+    with pytest.raises(ValueError, match=r"'ds' must keep one offset from UTC, got '\+01:00' and '\+00:00' in row 3"):
+        read_dates(pd.Index(times, dtype=object, name="ds"))
+    assert read_dates(pd.Index(times, dtype=object), tz="Europe/Berlin")[0].tolist() == times
 
 
 def test_text_with_several_offsets_is_read_into_the_zone_that_is_asked_for():

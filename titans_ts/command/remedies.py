@@ -34,7 +34,7 @@ def _in_options(code: str, options: set[str]) -> str:
     if code.isidentifier():
         return _option(code, options) or code
     if (found := _DROP.fullmatch(code)) and "drop" in options:
-        return " ".join(f"--drop {shlex.quote(str(name))}" for name in _literal(found[1]) or [])
+        return " ".join(f"--drop {shlex.quote(str(name))}" for name in _literal(found[1]) or []) or code
     try:
         call = ast.parse(f"f({code})", mode="eval").body
         given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}  # type: ignore[attr-defined]

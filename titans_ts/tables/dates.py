@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Any
 
@@ -86,11 +87,11 @@ def read_dates(
             if tz is not None:
                 return pd.to_datetime(labels, format="ISO8601", utc=True).tz_convert(tz), None
             _check_offsets(labels, _offsets(labels), zone_remedy)
-        if _YEAR_LAST.fullmatch(first):
+        if (year_last := _YEAR_LAST.fullmatch(first)) is not None:
             column = "" if labels.name is None else f" {labels.name!r}"
             raise ValueError(
                 f"time labels{column} must have the year first to be read as they are, got {first!r}{either(labels)}; "
-                f"{remedy.format(guess(labels))} or the format that is meant."
+                f"{remedy.format(_guess(labels, year_last))} or the format that is meant."
             )
         return labels, None
     dates = parse(labels, written, tz=tz, zone_remedy=zone_remedy)
@@ -172,18 +173,15 @@ def _from_objects(labels: pd.Index, kind: str, tz: str | None, zone_remedy: str)
     if tz is not None:
         return pd.to_datetime(labels, utc=True).tz_convert(tz)
     _check_offsets(labels, pd.Index([label.isoformat()[-6:] for label in labels]), zone_remedy)
-    return pd.to_datetime(labels)
+    return pd.to_datetime(labels, utc=True).tz_convert(datetime.timezone(labels[0].utcoffset()))
 
 
-def guess(labels: pd.Index) -> str:
+def _guess(labels: pd.Index, first: re.Match[str]) -> str:
     """A strptime format for text with the year last; day first unless the text itself says otherwise."""
-    found = _YEAR_LAST.fullmatch(labels[0])
-    if found is None:
-        return "%d.%m.%Y"
-    _, between, _, year = found.groups()
+    _, between, _, year = first.groups()
     day_first = not _over_twelve(labels, 3)
     order = ("%d", "%m") if day_first else ("%m", "%d")
-    rest = labels[0][found.end(4) :]
+    rest = labels[0][first.end(4) :]
     clock = {0: "", 6: " %H:%M", 9: " %H:%M:%S"}.get(len(rest), "")
     return between.join([*order, "%Y" if len(year) == 4 else "%y"]) + clock
 

@@ -116,9 +116,6 @@ def _agreed(rows: Rows, codes: np.ndarray, calendar: Calendar, inferred_from: in
         return calendar
     first = int(misfit.argmax())
     found = _calendar_of(rows, first)
-    if found is not None and found.step == calendar.step:
-        row = int((locate(rows, calendar)[1] & (codes == first)).argmax())
-        raise ValueError(_off_grid(rows, row, calendar, suggest=False))
     which = np.flatnonzero(misfit)
     names = ", ".join(repr(rows.name(i)) for i in which[:3]) + (", ..." if len(which) > 3 else "")
     own = "no regular one" if found is None else repr(found.freq)
@@ -169,11 +166,11 @@ def _calendar_of(rows: Rows, code: int) -> Calendar | None:
         return None
 
 
-def _off_grid(rows: Rows, row: int, calendar: Calendar, suggest: bool) -> str:
-    """The error about a label off the grid; `suggest` names the frequency that the labels themselves look like."""
+def _off_grid(rows: Rows, row: int, calendar: Calendar, given: bool) -> str:
+    """The error about a label off the grid; a `freq` that was given may be another than the labels show."""
     code = 0 if rows.codes is None else int(rows.codes[row])
     owner = "" if rows.codes is None else f" of {rows.owner(code)}"
-    found = _calendar_of(rows, code) if suggest else None
+    found = _calendar_of(rows, code) if given else None
     remedy = "move it or pass the right `freq`"
     if found is not None and found.step == calendar.step and len(rows.ids) > 1:
         remedy = "leave `freq` out, so that each series may keep its own days and hours, or move its times"

@@ -69,6 +69,7 @@ _CUSTOM = {
 }
 
 _MONTH_DAY = re.compile(rf"(\d*)([MQY])D(?:-({'|'.join(MONTHS)}))?(?:-(\d\d?))?")
+_LAST_WEEKS = re.compile(rf"(\d*)LWOM-({'|'.join(WEEKDAYS)})")
 _CUSTOM_DAYS = re.compile(rf"(\d*)(CBM[SE]|C)-((?:{'|'.join(WEEKDAYS)})(?:,(?:{'|'.join(WEEKDAYS)}))*)")
 
 
@@ -113,7 +114,7 @@ def read_offset(freq: Any) -> Offset:
                 warnings.warn(f"the freq {freq!r} is called {new!r} now.", FutureWarning, stacklevel=4)
                 freq = new
     try:
-        offset = to_offset(freq)
+        offset = _to_offset(freq)
     except (ValueError, TypeError):
         raise ValueError(f"`freq` {freq!r} is not a pandas frequency; {_SUPPORTED}.") from None
     plain = _without_relative(offset) if type(offset) is pd.DateOffset else offset
@@ -179,6 +180,13 @@ def pandas_offset(freq: str, rule: DayRule, span: int) -> pd.DateOffset:
         return pd.DateOffset(months=span, day=rule.day)
     if found := re.fullmatch(r"\d*(CBM[SE]|C)-.*", freq):
         return _CUSTOM[found[1]](span, weekmask=rule.weekmask, holidays=list(rule.holidays))
+    return _to_offset(freq)
+
+
+def _to_offset(freq: Any) -> pd.DateOffset:
+    """As pandas reads it, which before 3 writes last weeks of months and does not read them."""
+    if isinstance(freq, str) and (found := _LAST_WEEKS.fullmatch(freq)):
+        return pd.offsets.LastWeekOfMonth(int(found[1] or 1), weekday=WEEKDAYS.index(found[2]))
     return to_offset(freq)
 
 
