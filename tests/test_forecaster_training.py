@@ -216,6 +216,21 @@ def test_an_interrupt_while_weights_are_chosen_keeps_the_network(
     assert np.array_equal(model.predict(), closed_form.predict())
 
 
+def test_an_interrupt_while_the_memory_is_fitted_keeps_the_window(
+    closed_form: TitansForecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting_module, "fit_long_term", interrupt)
+    with pytest.warns(UserWarning, match=r"^The fit was interrupted; forecasts know their window alone\.$") as caught:
+        model = tiny(context="stream", max_epochs=0).fit(chaotic())
+    assert caught[0].filename == __file__
+    assert model.history_.stopped == "interrupted"
+    assert model.fitted_.long_term is None
+    assert np.array_equal(model.predict(), closed_form.predict())
+
+
 def test_without_time_to_combine_the_network_forecasts_alone_and_a_warning_says_so(
     clock: Clock, closed_form: TitansForecaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

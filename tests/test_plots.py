@@ -131,6 +131,8 @@ def test_each_series_has_axes_of_its_own(kind: str, layout: str) -> None:
     assert area(axes[1], "80 % interval")[:, 0].tolist() == [128, 132]
     assert axes[0].figure is axes[1].figure
     assert plot_forecast(history, ahead, ids=["b"]).get_title("left") == "b"
+    with pytest.raises(ValueError, match="`forecast` has no rows"):
+        plot_forecast(history, ahead[:0])
     with pytest.raises(ValueError, match=r"`ids` must name series of `forecast`, got \['c'\]"):
         plot_forecast(history, ahead, ids=["c"])
 

@@ -381,7 +381,7 @@ def plot_gates(
 
 
 def _chosen(ids: Sequence[Hashable] | None, curves: Curves, name: str) -> list[Hashable]:
-    if not curves:
+    if not any(map(len, curves.values())):
         raise ValueError(f"`{name}` has no rows.")
     if ids is None:
         return list(curves)[:MOST_SERIES]

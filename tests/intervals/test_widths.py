@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from titans_ts.intervals.widths import (
+    GROWTH,
     HALF_LIFE,
     LEAST_OWN,
     MOST_GROWTH,
@@ -114,6 +115,10 @@ def test_growth_past_the_horizon_is_that_within_it(power: float, low: float, hig
     steps = np.arange(1, 25.0)
     errors = np.random.default_rng(7).normal(size=(20, 50, 24)) * steps**power
     assert low <= Shared.of(errors, np.ones(50), np.ones(20)).growth <= high
+
+
+def test_growth_past_the_horizon_is_that_of_a_walk_where_no_error_shows_it() -> None:
+    assert Shared.of(np.zeros((20, 5, 24)), np.ones(5), np.ones(20)).growth == GROWTH == 0.5
 
 
 def test_the_newest_error_has_a_weight_of_one_and_one_of_a_half_life_the_half() -> None:

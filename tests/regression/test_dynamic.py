@@ -195,6 +195,25 @@ def test_many_series_share_their_effects() -> None:
     assert changes(rest.data.values, 70).std() < 0.6 * changes(panel.data.values, 70).std()
 
 
+def test_few_series_at_a_time_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = panel_of(table_of(5, 200), future=["x", "on"])
+    whole = fitted(panel)
+    monkeypatch.setattr("titans_ts.regression.dynamic.MOST_NUMBERS", 128 * 450)  # two of 200 rows
+    found = fitted(panel)
+    assert np.allclose(found.weight, whole.weight, atol=1e-5)
+    assert np.allclose(found.per_series, whole.per_series, atol=1e-5)
+    rest = whole.without(panel, series_of(panel)).data.values
+    assert np.allclose(found.without(panel, series_of(panel)).data.values, rest, atol=1e-4)
+
+
+def test_where_every_window_has_filled_rows_there_is_no_regression() -> None:
+    table = table_of(1, 80)
+    table.loc[1::2, "y"] = np.nan
+    names = CovariateNames.of(None, None, ["x"], None, ("unique_id", "ds", "y"))
+    panel = read_table(table[["unique_id", "ds", "y", "x"]], covariates=names, missing="interpolate")
+    assert fit(panel) == (None, ())
+
+
 def test_series_without_a_window_have_no_regression() -> None:
     panel = panel_of(table_of(1, 5), future=["x"])
     assert fit(panel)[0] is None or np.isfinite(fitted(panel).weight).all()

@@ -288,6 +288,23 @@ def test_ctrl_c_ends_the_search_and_keeps_what_it_found() -> None:
     assert storage.begun(found.study_) == 1, "the trial that was interrupted does not count"
 
 
+def test_ctrl_c_before_anything_was_found_ends_the_search() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        scripted([_Interrupting(), [0.0, 0.0]]).fit(None)
+
+
+def test_a_fit_that_finds_nothing_leaves_what_the_last_one_found() -> None:
+    found = scripted([[2.0, 1.0], [4.0, 3.0]]).fit(None)
+    found.best_estimator_ = "of a fit with `refit`"
+    before = {name: value for name, value in vars(found).items() if name.endswith("_")}
+    with pytest.raises(RuntimeError, match="no trial was begun; raise `timeout`"):
+        found.set_params(timeout=1e-9).fit(None)
+    assert {name: value for name, value in vars(found).items() if name.endswith("_")} == before
+    found.set_params(timeout=None, n_trials=1).fit(None)
+    assert len(found.study_.trials) == 1
+    assert "best_estimator_" not in vars(found), "of another study"
+
+
 class _Interrupting(list):
     """A history that Ctrl-C ended."""
 

@@ -296,12 +296,25 @@ def test_a_multiple_that_no_integer_holds_is_refused(freq):
         (pd.RangeIndex(4), "h", "must be a positive integer for integer time labels, got 'h'"),
         (pd.RangeIndex(4), 0, "must be a positive integer for integer time labels, got 0"),
         (pd.period_range("2024-01", periods=4, freq="M"), "D", "must be the periods' own 'M' or None, got 'D'"),
+        (pd.period_range("2024-01", periods=4, freq="M"), "MS", "must be the periods' own 'M' or None, got 'MS'"),
+        (pd.period_range("2024-01", periods=4, freq="M"), "no", "`freq` 'no' is not a pandas frequency"),
         (pd.date_range("2024-01-01", periods=4, unit="s"), "ms", "'ms' is finer than the labels' unit 's'"),
     ],
 )
 def test_freq_of_another_kind_of_label_is_refused(labels, freq, words):
     with pytest.raises(ValueError, match=words):
         Calendar.of(labels, freq)
+
+
+def test_periods_of_business_days_are_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of pandas, which will have none
+        labels = pd.period_range("2024-01-01", periods=4, freq="B")
+        with pytest.raises(
+            ValueError, match=r"periods of business days are not supported; use dates, with `\.to_timest"
+        ):
+            Calendar.of(labels)
+        assert Calendar.of(labels.to_timestamp()).freq == "B"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,25 @@ import pytest
 from titans_ts.tables.zones import check_zone, check_zone_name, dtype_name, zone_name
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+
+
+class OfAnotherLibrary(datetime.tzinfo):
+    """A zone that calls itself by a name which pandas does not know."""
+
+    zone = "Nowhere/City"
+
+    def utcoffset(self, _):
+        return datetime.timedelta(hours=2)
+
+    def dst(self, _):
+        return datetime.timedelta(0)
+
+    def __repr__(self):
+        return self.zone
+
+
 NAMES = [
+    (OfAnotherLibrary(), None),
     (BERLIN, "Europe/Berlin"),
     (dateutil.tz.gettz("Europe/Berlin"), "dateutil/Europe/Berlin"),
     (dateutil.tz.tzutc(), "UTC"),

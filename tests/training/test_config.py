@@ -17,16 +17,15 @@ from titans_ts.training.config import TrainConfig
         ("loss", "rmse", "must be one of ('mse', 'mae', 'huber', 'quantile') or a function of forecast and truth"),
         ("val_loss", ["mse"], "must be one of ('mse', 'mae', 'huber', 'quantile') or a function of forecast and truth"),
         ("precision", "float16", "must be one of ('float32', 'bfloat16')"),
-        *((name, value, "must be a positive number") for name in ("learning_rate", "clip") for value in (0, -1.0)),
         *(
-            (name, value, "must be a positive number")
-            for name in ("learning_rate", "clip")
-            for value in (math.inf, math.nan)
+            ("learning_rate", value, "must be a positive number of at most 1e+06")
+            for value in (0, -1.0, 1e39, math.nan)
         ),
+        *(("clip", value, "must be a positive number") for value in (0, -1.0, math.inf, math.nan)),
         *(
-            (name, value, "must be a number >= 0")
+            (name, value, "must be a number from 0 to 1e+06")
             for name in ("initialised_rate", "weight_decay")
-            for value in (-0.1, math.inf)
+            for value in (-0.1, 1e39, math.inf)
         ),
         *((name, value, "must be an integer >= 1") for name in ("batch_size", "patience") for value in (0, 2.0, True)),
         *(

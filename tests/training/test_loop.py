@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from titans_ts.model import Batch, ModelConfig, SimbaForecaster
 from titans_ts.progress import Progress
@@ -162,6 +162,22 @@ def test_without_validation_the_last_weights_are_kept() -> None:
         fit_network(followed, *split(), config(learning_rate=1.0))
     assert same(weights(network), weights(followed))
     assert not same(weights(network), weights(quick()))
+
+
+def test_without_validation_weights_that_overflow_are_told() -> None:
+    steps = itertools.count(start=1)
+
+    def overflow(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if next(steps) == 2 * STEPS:
+            optimizer.param_groups[0]["params"][0].data.fill_(math.inf)
+
+    train, _ = split()
+    hook = register_optimizer_step_post_hook(overflow)
+    try:
+        with pytest.raises(FloatingPointError, match=r"^The weights became infinite or NaN by step 20\. Lower `learn"):
+            fit_network(quick(), train, None, config())
+    finally:
+        hook.remove()
 
 
 # When it stops

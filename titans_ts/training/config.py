@@ -15,9 +15,13 @@ AT_LEAST = {
     **dict.fromkeys(("batch_size", "patience", "evaluations_per_epoch", "most_windows", "most_validation_windows"), 1),
     **dict.fromkeys(("max_epochs", "random_state"), 0),
 }
+MOST_RATE = 1e6  # far beyond any use, and steps still fit float32
 REALS: dict[str, tuple[Callable[[float], bool], str]] = {
-    **dict.fromkeys(("learning_rate", "clip"), (lambda x: 0 < x < math.inf, "a positive number")),
-    **dict.fromkeys(("initialised_rate", "weight_decay"), (lambda x: 0 <= x < math.inf, "a number >= 0")),
+    "learning_rate": (lambda x: 0 < x <= MOST_RATE, f"a positive number of at most {MOST_RATE:g}"),
+    "clip": (lambda x: 0 < x < math.inf, "a positive number"),
+    **dict.fromkeys(
+        ("initialised_rate", "weight_decay"), (lambda x: 0 <= x <= MOST_RATE, f"a number from 0 to {MOST_RATE:g}")
+    ),
     "warmup": (lambda x: 0 <= x < 1, "in [0, 1)"),
 }
 SWITCHES = ("initialisation_is_candidate", "cuda_graph")
