@@ -1,7 +1,5 @@
 """scikit-learn's own checks of an estimator; each that fails stands beside its reason, and must fail."""
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,11 +76,7 @@ def expected_failures(estimator) -> dict[str, str]:
     return EXPECTED_FAILURES[type(estimator)]
 
 
-# Before scikit-learn 1.8 a check that passes where a failure is expected goes unnoticed.
-STRICT = {"xfail_strict": True} if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters else {}
-
-
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures, **STRICT)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures, xfail_strict=True)
 def test_scikit_learns_check(estimator, check, monkeypatch):
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # else the check of array libraries would skip itself
     check(estimator)

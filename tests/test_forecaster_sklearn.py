@@ -3,7 +3,6 @@
 import copy
 import pickle
 import random
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -305,8 +304,7 @@ def test_a_search_hands_on_what_fit_takes():
     assert search.best_estimator_.history_.best.validation_loss == alone.best.validation_loss
     assert len(seen) > len(alone.evaluations)  # of the folds and of the fit after them
     weighted = GridSearchCV(tiny(max_epochs=0), {"d_model": [8]}, cv=TimeSeriesSplit(2))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*sample_weight")  # from scikit-learn 1.7 on: `score` takes none
+    with pytest.warns(UserWarning, match="sample_weight"):  # `score` takes none
         weighted.fit(walks(), sample_weight={"a": 3, "b": 1})
     expected = tiny(max_epochs=0).fit(walks(), sample_weight=[3, 1]).history_
     assert weighted.best_estimator_.history_.best.relative_error == expected.best.relative_error

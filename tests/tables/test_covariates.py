@@ -217,3 +217,9 @@ def test_rows_after_skipped_ones_are_bridged_as_in_one_reading() -> None:
         found = first.then(later, np.array([0]), missing)
         assert np.array_equal(covariates(found), covariates(whole))
         assert np.array_equal(found.data.values, whole.data.values)
+
+
+def test_a_covariate_that_stands_twice_is_refused() -> None:
+    twice = small(x=0.0)[["unique_id", "ds", "y", "x", "x"]]
+    with pytest.raises(ValueError, match="column names must be unique, got 'x' more than once"):
+        read(twice, future=["x"])

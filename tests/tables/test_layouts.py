@@ -146,6 +146,12 @@ def test_column_names_must_be_unique():
         read(wide_table().set_axis(["a", "a"], axis=1))
 
 
+def test_a_column_without_a_name_that_holds_no_numbers_is_named():
+    df = pd.DataFrame({"a": [1.0, 2.0], "b": [2**70, 2**70]}).set_axis(pd.Index(["a", None], dtype=object), axis=1)
+    with pytest.raises(TypeError, match="column None must hold real numbers"):
+        read(df)
+
+
 def test_a_multiindex_of_columns_is_refused_with_what_flattens_it():
     levels = pd.MultiIndex.from_product([["y"], ["a", "b"]])
     df = pd.DataFrame(np.arange(6.0).reshape(3, 2), index=pd.date_range("2024", periods=3), columns=levels)

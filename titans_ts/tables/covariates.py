@@ -16,6 +16,7 @@ from .calendar_features import CATEGORIES, calendar_features
 from .covariate_columns import FUTURE, STATIC, CovariateColumn, CovariateNames, Covariates
 from .frequency import OrderedRows
 from .grid import fill_gaps
+from .layouts import check_unique
 from .panel import Panel
 from .series_data import SeriesData
 
@@ -37,6 +38,7 @@ def take_columns(table: Any, names: CovariateNames | Covariates) -> tuple[Any, p
     if not isinstance(table, pd.DataFrame):
         kind = "a Series" if isinstance(table, pd.Series) else "an array"
         raise TypeError(f"covariates {wanted!r} must be columns of a frame, got {kind}; pass a frame with them.")
+    check_unique(table.columns)
     if absent := [name for name in wanted if name not in table.columns]:
         raise ValueError(f"the table must have the columns of covariates {wanted!r}, but {absent!r} are missing.")
     return table.drop(columns=wanted), table[wanted]

@@ -159,14 +159,19 @@ def _with_dates(rows: Rows) -> Rows:
     return replace(rows, labels=labels, layout=replace(rows.layout, written=written))
 
 
+def check_unique(columns: pd.Index) -> None:
+    """Refuse names of columns that repeat."""
+    if not columns.is_unique:
+        raise ValueError(f"column names must be unique, got {columns[columns.duplicated()][0]!r} more than once.")
+
+
 def _read_frame(table: pd.DataFrame, id_col: str, time_col: str, target_col: str, is_first: bool = True) -> Rows:
     columns = table.columns
     if isinstance(columns, pd.MultiIndex):
         raise ValueError(
             "columns must not have a MultiIndex; flatten it, with `df.set_axis(df.columns.map(str), axis=1)`."
         )
-    if not columns.is_unique:
-        raise ValueError(f"column names must be unique, got {columns[columns.duplicated()][0]!r} more than once.")
+    check_unique(columns)
     given, table = columns, _with_index(table, id_col, time_col, target_col)
     columns = table.columns
     has_id, has_time, has_target = (name in columns for name in (id_col, time_col, target_col))
@@ -261,9 +266,9 @@ def _check_index_of_times(table: pd.DataFrame, id_col: str) -> None:
     index = table.index
     if is_date(index.dtype):
         return
-    ids = [name for name, dtype in table.dtypes.items() if not types.is_numeric_dtype(dtype)]
-    if named_by_dates(table.columns.drop(ids)) and not holds_dates(index):
-        raise ValueError(_turned_round(table.columns.drop(ids), *ids))
+    numeric = np.array([types.is_numeric_dtype(dtype) for dtype in table.dtypes], dtype=bool)
+    if named_by_dates(table.columns[numeric]) and not holds_dates(index):
+        raise ValueError(_turned_round(table.columns[numeric], *table.columns[~numeric]))
     if index.inferred_type != "string" or holds_dates(index):
         return
     call = call_for_times(index, "df.index")
