@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import torch
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
@@ -84,6 +85,8 @@ def test_scikit_learns_check(estimator, check, monkeypatch):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=["as it is", "without targets"])
 def test_every_expected_failure_is_of_a_check_that_runs(estimator):
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):
+        pytest.skip("checks have other names before scikit-learn 1.9")
     ran = {check.func.__name__ for _, check in estimator_checks_generator(estimator)}
     assert set(expected_failures(estimator)) < ran
 
