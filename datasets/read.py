@@ -20,6 +20,8 @@ from .registry import DatasetSpec, PublishedFile
 
 __all__ = ["open_file", "read_frame", "read_sha256"]
 
+_AGAIN = "Fetch the published file again, or read yours with `titans_ts.read_file`."
+
 
 def read_sha256(spec: DatasetSpec, path: Path) -> str:
     """The hash of the CSV file at `path`, of what is in it where it is compressed."""
@@ -34,14 +36,14 @@ def read_frame(spec: DatasetSpec, path: Path) -> pd.DataFrame:
             # Given an open file, pandas takes a third of the memory that it takes given a path.
             table = pd.read_csv(file)
         except ValueError as error:
-            raise ValueError(f"{path} cannot be read as a CSV file: {error}") from error
+            raise ValueError(f"{path} cannot be read as a CSV file: {error}. {_AGAIN}") from error
     expected = ["date", *spec.channels]
     if missing := [column for column in expected if column not in table]:
-        raise ValueError(f"{path} lacks the columns {reprlib.repr(missing)} of {spec.name}.")
+        raise ValueError(f"{path} lacks the columns {reprlib.repr(missing)} of {spec.name}. {_AGAIN}")
     if extra := [column for column in table if column not in expected]:
-        raise ValueError(f"{path} has the columns {reprlib.repr(extra)}, which are not in {spec.name}.")
+        raise ValueError(f"{path} has the columns {reprlib.repr(extra)}, which are not in {spec.name}. {_AGAIN}")
     if len(table) != spec.rows:
-        raise ValueError(f"{path} must have {spec.rows} rows to be {spec.name}, got {len(table)}; fetch it again.")
+        raise ValueError(f"{path} must have {spec.rows} rows to be {spec.name}, got {len(table)}. {_AGAIN}")
     try:
         dates = pd.DatetimeIndex(pd.to_datetime(table["date"]), name="date")
         if spec.regular:
@@ -49,13 +51,13 @@ def read_frame(spec: DatasetSpec, path: Path) -> pd.DataFrame:
             dates.freq = spec.freq
         values = table[list(spec.channels)].to_numpy(dtype=np.float64)
     except ValueError as error:
-        raise ValueError(f"{path} has a cell that cannot be in {spec.name}: {error}") from error
+        raise ValueError(f"{path} has a cell that cannot be in {spec.name}: {error}. {_AGAIN}") from error
     if not dates.is_monotonic_increasing:
-        raise ValueError(f"{path} must have its rows in the order of their dates to be {spec.name}; fetch it again.")
+        raise ValueError(f"{path} must have its rows in the order of their dates to be {spec.name}. {_AGAIN}")
     unusable = ~np.isfinite(values)
     if unusable.any():
         row, column = np.argwhere(unusable)[0]
-        raise ValueError(f"{path} has no finite value in column {spec.channels[column]} at {dates[row]}.")
+        raise ValueError(f"{path} has no finite value in column {spec.channels[column]} at {dates[row]}. {_AGAIN}")
     return pd.DataFrame(values, index=dates, columns=list(spec.channels), copy=False)
 
 

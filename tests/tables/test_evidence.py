@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from titans_ts.tables.covariate_columns import CovariateNames
 from titans_ts.tables.evidence import named_by_dates
 from titans_ts.tables.panel import Panel
 from titans_ts.tables.read import read_table
@@ -324,3 +325,17 @@ def test_values_of_another_type_are_no_ids(value):
 def test_names_may_be_numbers_or_tuples():
     df = wide().set_axis([3, ("a", 1)], axis=1).set_index(DAYS)
     assert read_table(df).ids.tolist() == [3, ("a", 1)]
+
+
+@pytest.mark.parametrize("times", ["ds", "index"])
+def test_text_of_one_series_is_a_covariate_and_no_id(times):
+    df = wide(sky=["clear", "rain", "rain"] * (ROWS // 3), ds=DAYS)
+    df = df.set_index("ds") if times == "index" else df
+    drop, *_ = refused(df, "it holds text such as 'clear': name the column to forecast, with `target_col`, and name")
+    assert mended(df, drop).ids.tolist() == ["a", "b"]
+    found = read_table(
+        df.reset_index(names="ds")[["ds", "a", "sky"]] if times == "index" else df[["ds", "a", "sky"]],
+        target_col="a",
+        covariates=CovariateNames.of(None, ["sky"], None, None, ("unique_id", "ds", "a")),
+    )
+    assert found.covariates.columns[0].categories == ("clear", "rain")

@@ -170,6 +170,10 @@ def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: st
         return f"{seen}, which look like times: convert them, with `df.assign(**{{{name!r}: {call}}})`"
     if repeats and _is_made(lambda: column.astype(float)) and not any(holds_dates(other) for other in others):
         return f"use `.astype(float)`, as in `df.astype({{{name!r}: float}})`"
+    times = next((other for other in others if holds_dates(other)), table.index)
+    if holds_dates(times) and times.is_unique and known.nunique() > 1:  # rows of one series
+        roles = f"and name this column in `past_cols` or `future_cols`, or {_drop(name)}"
+        return f"{seen}: name the column to forecast, with `target_col`, {roles}"
     if repeats or any(holds_dates(other) for other in others):
         return f"{seen}, which look like ids: {call_for(table, name, id_col, time_col, target_col)}"
     return f"{seen}; {_drop(name)}, or name the times, with `time_col`"
