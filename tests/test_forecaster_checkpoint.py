@@ -132,10 +132,10 @@ def test_other_parameters_are_refused_by_name(changed: dict[str, Any], tmp_path:
     model = TitansForecaster(**PARAMETERS, checkpoint_dir=tmp_path)
     with pytest.raises(Stopped):
         model.fit(table(), on_evaluation=stop_at(3))
-    named = "dropout was 0.1, and is 0.3 now" if "dropout" in changed else "the data differ"
+    named = "dropout was 0.1, and is 0.3 now" if "dropout" in changed else "data: not the same"
     with pytest.raises(ValueError, match=f"has the checkpoint of another fit: {named}"):
         model.set_params(**changed).fit(table())
-    with pytest.raises(ValueError, match="another fit: the data differ"):
+    with pytest.raises(ValueError, match="another fit: data: not the same"):
         TitansForecaster(**PARAMETERS, checkpoint_dir=tmp_path).fit(table(170))
 
 
@@ -145,7 +145,7 @@ def test_a_warm_start_goes_on_from_its_own_checkpoint_alone(tmp_path: Path) -> N
     model = TitansForecaster(**how, checkpoint_dir=tmp_path).fit(table())
     with pytest.raises(Stopped):
         model.fit(table(), on_evaluation=stop_at(3))
-    with pytest.raises(ValueError, match="another fit: the warm start differ"):
+    with pytest.raises(ValueError, match="another fit: warm start: not the same"):
         TitansForecaster(**how, checkpoint_dir=tmp_path).fit(table())
     check_same(model.fit(table()), expected)
 

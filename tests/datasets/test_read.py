@@ -188,7 +188,7 @@ def test_a_malformed_file_is_an_error_that_names_it(
 def test_an_error_about_hundreds_of_columns_stays_readable(tmp_path: Path) -> None:
     (tmp_path / "traffic.csv").write_text("Date,0\n2015-01-01 00:00:00,0.0048\n")
     with pytest.raises(
-        ValueError, match=r"lacks the columns \['date', '1', .*\.\.\.\] of traffic\. Fetch the published file again"
+        ValueError, match=r"lacks the columns \['date', '1', .*\.\.\.\] of traffic\. Fetch the published"
     ) as caught:
         read_frame(SPECS["traffic"], tmp_path / "traffic.csv")
     assert len(str(caught.value)) < 300

@@ -114,9 +114,9 @@ def test_one_file_is_kept_and_a_draft_that_was_left_does_no_harm(tmp_path: Path)
     [
         (dict(learning_rate=0.02), "learning_rate was 0.01, and is 0.02 now"),
         (dict(random_state=4, max_epochs=5), "max_epochs was 3, and is 5 now, random_state was 3, and is 4 now"),
-        (dict(parts=windows(last=1.0)), "the data differ, the validation differ"),
+        (dict(parts=windows(last=1.0)), "data: not the same, validation: not the same"),
         (dict(loss="mae"), "loss was 'mse', and is 'mae' now"),
-        (dict(probe=Probe(least_series=2)), "the probe differ"),
+        (dict(probe=Probe(least_series=2)), "probe: not the same"),
     ],
 )
 def test_the_checkpoint_of_another_training_is_refused_and_stays(
@@ -151,7 +151,7 @@ def test_a_loss_that_is_no_number_leaves_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         train(tmp_path, 3, parts=parts)
     parts[0]._flat[LOOKBACK + 3] = torch.nan
-    with pytest.raises(ValueError, match="the data differ"):
+    with pytest.raises(ValueError, match="data: not the same"):
         train(tmp_path, parts=parts)
     Checkpoint.at(tmp_path).remove()
     with pytest.raises(FloatingPointError, match="The training loss became nan"):

@@ -22,6 +22,15 @@ class WindowStats(NamedTuple):
     std: Tensor
 
 
+def centred(past: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Windows (samples, lookback) minus their means (samples, 1), and these; 0 and no part of a mean where masked."""
+    if padding_mask is None:
+        mean = past.mean(-1, keepdim=True)
+        return past - mean, mean
+    mean = torch.where(padding_mask, past, 0).sum(-1, keepdim=True) / padding_mask.sum(-1, keepdim=True).clamp(min=1)
+    return torch.where(padding_mask, past - mean, 0), mean
+
+
 class InstanceNorm(nn.Module):
     """Take a window's mean away and, if asked, its scale.
 
@@ -39,16 +48,10 @@ class InstanceNorm(nn.Module):
 
     def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, WindowStats]:
         """Normalise `x` (samples, lookback); a value counts for nothing and becomes 0 where `padding_mask` is False."""
-        if padding_mask is None:
-            mean = x.mean(-1, keepdim=True)
-            z = x - mean
-            count: Tensor | int = x.shape[-1]
-        else:
-            count = padding_mask.sum(-1, keepdim=True).clamp(min=1)
-            mean = torch.where(padding_mask, x, 0).sum(-1, keepdim=True) / count
-            z = torch.where(padding_mask, x - mean, 0)
+        z, mean = centred(x, padding_mask)
         if not self.scale:
             return z, WindowStats(mean, torch.ones_like(mean))
+        count = x.shape[-1] if padding_mask is None else padding_mask.sum(-1, keepdim=True).clamp(min=1)
         std = (z.square().sum(-1, keepdim=True) / count + self.EPS).sqrt()
         return z / std, WindowStats(mean, std)
 

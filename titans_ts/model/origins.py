@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .batch import Batch
+from .layers import centred
 
 DAY = 24  # steps that stand for a season where a series has none
 HARMONICS = 3  # of the season, in the features
@@ -92,12 +93,8 @@ def origin_features(batch: Batch, forecast: Tensor, basis: Tensor, cycle: int) -
     """
     past, mask = batch.past, batch.padding_mask
     lookback, horizon = past.shape[1], forecast.shape[1]
-    if mask is None:
-        mean = past.mean(1, keepdim=True)
-        centred, count = past - mean, torch.ones_like(past)
-    else:
-        mean = torch.where(mask, past, 0).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
-        centred, count = torch.where(mask, past - mean, 0), mask.to(past.dtype)
+    rows, mean = centred(past, mask)
+    count = torch.ones_like(past) if mask is None else mask.to(past.dtype)
     parts = [torch.ones_like(mean)]
     if cycle > 1:
         step = batch.time_index + lookback
@@ -107,7 +104,7 @@ def origin_features(batch: Batch, forecast: Tensor, basis: Tensor, cycle: int) -
         parts += [part.to(past.dtype) / HARMONICS**0.5 for part in (angle.sin(), angle.cos())]
     parts.append(mean)
     spans = recent_spans(lookback)
-    recent = [centred[:, -n:].sum(1) / count[:, -n:].sum(1).clamp(min=1) for n in spans]
+    recent = [rows[:, -n:].sum(1) / count[:, -n:].sum(1).clamp(min=1) for n in spans]
     parts.append(torch.stack(recent, dim=1) / len(spans) ** 0.5)
     ahead = (forecast - mean) @ basis[:, :READ_AHEAD]
     parts.append(ahead / horizon**0.5)

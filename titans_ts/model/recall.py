@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from .batch import Batch
+from .layers import centred
 
 SPAN = 16  # rows before an origin that it is known by, those of a token of the window network
 SURPRISING = 3.0  # times the usual square of a key's length, from which on an origin is kept; at twice it is so in full
@@ -56,11 +57,7 @@ class RecallState(NamedTuple):
 
 def recent_rows(batch: Batch, span: int) -> Tensor:
     """The last `span` rows of windows, minus the window mean, zero where they are masked: (samples, span)."""
-    past, mask = batch.past, batch.padding_mask
-    if mask is None:
-        return (past - past.mean(1, keepdim=True))[:, -span:]
-    mean = torch.where(mask, past, 0).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
-    return torch.where(mask, past - mean, 0)[:, -span:]
+    return centred(batch.past, batch.padding_mask)[0][:, -span:]
 
 
 class Recall(nn.Module):

@@ -14,6 +14,7 @@ from titans_ts.model.long_term import LongTermMemory
 from titans_ts.model.long_term_config import LongTermConfig
 from titans_ts.tables.series_data import SeriesData
 from titans_ts.training.choices import Choice
+from titans_ts.training.evaluate import evaluating
 from titans_ts.training.relative import naive_errors, relative_error
 from titans_ts.windows.splits import Fold
 from titans_ts.windows.windows import Windows
@@ -157,14 +158,12 @@ def fit_long_term(
     if not always and memory.bytes_per_series * data.n_series > MOST_BYTES:
         return None, ()
     other = _recalling(memory, data.n_series) if validation is not None and enough else None
-    was_training = network.training
-    network.eval()
-    stream = Stream.read(network, memory if other is None else other, data)
-    stream.initialise(memory, fold.train)
-    long_term, frozen, read = stream.errors(
-        memory, fold.train, fold.validation, None if noted is None else noted(memory)
-    )
-    network.train(was_training)
+    with evaluating(network):
+        stream = Stream.read(network, memory if other is None else other, data)
+        stream.initialise(memory, fold.train)
+        long_term, frozen, read = stream.errors(
+            memory, fold.train, fold.validation, None if noted is None else noted(memory)
+        )
     if validation is None:
         return long_term, ()
     naive = naive_errors(validation)

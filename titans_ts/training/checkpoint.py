@@ -127,5 +127,5 @@ class Checkpoint:
 
 def _difference(name: str, kept: str | None, now: str | None) -> str:
     if max(len(kept or ""), len(now or "")) > SHORT or name in ("data", "validation"):
-        return f"the {name} differ"
+        return f"{name}: not the same"
     return f"{name} was {kept}, and is {now} now"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -26,6 +29,17 @@ def evaluate(
     return (totals.sum() / counts.sum()).item()
 
 
+@contextmanager
+def evaluating(network: SimbaForecaster) -> Iterator[None]:
+    """A network without dropout within the block; after it, however it ends, as it was."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)
+
+
 @torch.no_grad()
 def loss_by_series(
     network: SimbaForecaster,
@@ -38,18 +52,16 @@ def loss_by_series(
 
     Arguments as `evaluate`'s.
     """
-    was_training = network.training
-    network.eval()
     sums = torch.zeros(2, windows.n_series, dtype=torch.float64, device=windows.device)
     found = find_loss(loss)
-    for whole in windows.batches(EVALUATION_BATCH * ranks.world, most):
-        batch, share = ranks.shard(whole)
-        if not share:
-            continue
-        entries, counted = found.entries(network(batch), batch.future, batch.observed_mask)
-        sums[0].index_add_(0, batch.series, entries.sum(1))
-        sums[1].index_add_(0, batch.series, counted.sum(1))
-    network.train(was_training)
+    with evaluating(network):
+        for whole in windows.batches(EVALUATION_BATCH * ranks.world, most):
+            batch, share = ranks.shard(whole)
+            if not share:
+                continue
+            entries, counted = found.entries(network(batch), batch.future, batch.observed_mask)
+            sums[0].index_add_(0, batch.series, entries.sum(1))
+            sums[1].index_add_(0, batch.series, counted.sum(1))
     if ranks.world > 1:
         sums = sums.new_tensor(ranks.all_reduce(*sums.flatten().tolist())).view_as(sums)
     return sums[0], sums[1]
