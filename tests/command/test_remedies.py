@@ -16,6 +16,7 @@ OPTIONS = {"file", "sep", "drop", "set", "id_col", "target_col", "horizon", "win
         ("lower `n_windows` or `h`", "lower `--windows` or `--horizon`"),
         ("`df` has no rows", "`FILE` has no rows"),
         ("pass `sep=';'`", "pass `--sep ';'`"),
+        (r"pass `sep='\t'`", r"pass `--sep '\t'`"),
         ("pass `id_col='shop', target_col='units sold'`", "pass `--id-col shop --target-col 'units sold'`"),
         ("pass `future_cols=['a', 'b']`", "pass `--future-col a --future-col b`"),
         ("drop it, with `df.drop(columns=['Unnamed: 0'])`", "drop it, with `--drop 'Unnamed: 0'`"),

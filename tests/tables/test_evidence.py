@@ -339,3 +339,9 @@ def test_text_of_one_series_is_a_covariate_and_no_id(times):
         covariates=CovariateNames.of(None, ["sky"], None, None, ("unique_id", "ds", "a")),
     )
     assert found.covariates.columns[0].categories == ("clear", "rain")
+
+
+def test_a_table_without_a_number_is_told_as_one():
+    df = pd.DataFrame({"ds": DAYS, "sales": [f"${i}" for i in range(ROWS)]})
+    with pytest.raises(TypeError, match=r"text such as '\$0', and no column of the table holds numbers"):
+        read_table(df)

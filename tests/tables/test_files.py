@@ -43,6 +43,53 @@ def test_dates_that_could_be_either_are_refused_with_the_remedy(tmp_path):  # ca
         read_file(american)
 
 
+WRITTEN = [
+    ("Jan 2024", "%b %Y", "2024-01-01"),
+    ("January 2024", "%B %Y", "2024-01-01"),
+    ("Jan-24", "%b-%y", "2024-01-01"),
+    ("03/2024", "%m/%Y", "2024-03-01"),
+    ("2024Q2", "%YQ%q", "2024-04-01"),
+    ("2024-Q2", "%Y-Q%q", "2024-04-01"),
+    ("Q4 2024", "Q%q %Y", "2024-10-01"),
+    ("2024-W09", "%G-W%V", "2024-02-26"),
+    ("5 March 2024", "%d %B %Y", "2024-03-05"),
+]
+
+
+@pytest.mark.parametrize("name", ["when", "ds"])
+@pytest.mark.parametrize(("text", "form", "date"), WRITTEN)
+def test_dates_of_other_formats_are_named_with_theirs(text, form, date, name, tmp_path):
+    path = file(tmp_path, f"{name},y\n{text},1\n{text},2\n")
+    with pytest.raises(ValueError, match=f"table.csv', column '{name}' .*'{text}'; pass `date_format='{form}'`"):
+        read_file(path)
+    assert read_file(path, date_format=form)[name].tolist() == [pd.Timestamp(date)] * 2
+
+
+def test_a_quarter_or_a_week_of_another_format_is_named(tmp_path):
+    for form, right, wrong in (("%YQ%q", "2024Q4", "2024Q5"), ("%G-W%V", "2024-W52", "2024-W54")):
+        path = file(tmp_path, f"ds,y\n{right},1\n{wrong},2\n")
+        with pytest.raises(ValueError, match=f"must all have the format '{form}', got '{wrong}' in row 1"):
+            read_file(path, date_format=form)
+
+
+def test_text_beside_dates_or_that_is_none_is_left_alone(tmp_path):
+    table = read_file(file(tmp_path, "ds,term,open,y\n2024-01-01,2023Q4,09:30,1\n2024-01-02,2023Q4,09:30,2\n"))
+    assert table["term"].tolist() == ["2023Q4", "2023Q4"]
+    assert read_file(file(tmp_path, "open,y\n09:30,1\n10:30,2\n"))["open"].tolist() == ["09:30", "10:30"]
+
+
+@pytest.mark.parametrize("first", ["2021-01-01,100.13", "2021-01-01,100", "100.13", "100.13,7", "-5.2", "2021-01-01"])
+def test_a_file_without_names_of_columns_is_told(first, tmp_path):
+    with pytest.raises(ValueError, match=rf"begins with {first.replace(',', ', ')} and so has no names of columns"):
+        read_file(file(tmp_path, f"{first}\n{first}\n"))
+
+
+@pytest.mark.parametrize("names", ["0,1", "7", "id,2021-01-01", "2021-01-01,2021-02-01", "x,1.5", ",1"])
+def test_numbers_and_dates_may_be_names_of_columns(names, tmp_path):
+    path = file(tmp_path, f"{names}\n{','.join('1' for _ in names.split(','))}\n")
+    assert [name for name in read_file(path) if not name.startswith("Unnamed")] == [n for n in names.split(",") if n]
+
+
 def test_a_date_of_another_format_is_named(tmp_path):
     path = file(tmp_path, ROWS.replace("11.01.2024", "2024-01-11"))
     with pytest.raises(ValueError, match=r"must all have the format '%d.%m.%Y', got '2024-01-11' in row 2"):
@@ -81,7 +128,7 @@ def test_numbers_come_back_to_the_bit(tmp_path):
 
 
 def test_wide_files_find_their_column_of_dates(tmp_path):
-    table = read_file(file(tmp_path, "date\tOT\n2016-07-01 00:00:00\t1\n2016-07-01 01:00:00\t2\n", "t.tsv"), sep="\t")
+    table = read_file(file(tmp_path, "date\tOT\n2016-07-01 00:00:00\t1\n2016-07-01 01:00:00\t2\n", "t.tsv"))
     assert table["date"].tolist() == [pd.Timestamp("2016-07-01"), pd.Timestamp("2016-07-01 01:00")]
 
 
@@ -91,6 +138,7 @@ def test_wide_files_find_their_column_of_dates(tmp_path):
         (ROWS, {}, "has one column, 'unique_id;ds;y'; pass `sep=';'`"),
         (ROWS, dict(sep=";", date_format="%d.%m.%Y"), "column 'y' has text such as '9,5'; pass `decimal=','`"),
         ("ds;y\n1;1.5\n", dict(sep=";", decimal=","), "column 'y' has text such as '1.5'; pass `decimal='.'`"),
+        ("ds\ty\n1\t1.5\n", {}, r"has one column, 'ds\\ty'; pass `sep='\\t'`"),
         ("ds,y,y\n1,2,3\n", {}, "must name every column once, got 'y' again"),
         ("", {}, "is empty; it must have a row of names"),
     ],

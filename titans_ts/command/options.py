@@ -53,15 +53,20 @@ class Format:
     """How text is written in the files read, as `read_file` takes it."""
 
     sep: Annotated[
-        str, Option(metavar="TEXT", help="What separates the columns of a CSV file.", rich_help_panel=TABLE)
-    ] = ","
+        str | None,
+        Option(
+            metavar="TEXT",
+            help="What separates the columns of a CSV file; if left out a comma, in .tsv a tab.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None
     decimal: Annotated[str, Option(metavar="TEXT", help="The mark before decimals.", rich_help_panel=TABLE)] = "."
     thousands: Annotated[
         str | None, Option(metavar="TEXT", help="The mark between thousands.", rich_help_panel=TABLE)
     ] = None
     date_format: Annotated[
         str | None,
-        Option(metavar="TEXT", help="How dates are written, such as %d.%m.%Y.", rich_help_panel=TABLE),
+        Option(metavar="TEXT", help="How dates are written, such as %d.%m.%Y or %YQ%q.", rich_help_panel=TABLE),
     ] = None
     tz: Annotated[
         str | None, Option(metavar="ZONE", help="The zone of dates with offsets from UTC.", rich_help_panel=TABLE)

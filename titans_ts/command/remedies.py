@@ -9,6 +9,7 @@ from typing import Any
 
 from .options import PARAMETERS
 
+TAB, TAB_TYPED = "\t", "\\t"  # which reads as a tab
 _QUOTED = re.compile(r"`([^`]+)`")
 _DROP = re.compile(r"df\.drop\(columns=(\[.*\])\)")
 
@@ -62,5 +63,5 @@ def _written(name: str, value: Any, options: set[str]) -> str | None:
     option = _option(name, options)
     values = value if isinstance(value, list) else [value]
     if option is not None:
-        return " ".join(f"{option} {shlex.quote(str(each))}" for each in values)
+        return " ".join(f"{option} {shlex.quote(str(each).replace(TAB, TAB_TYPED))}" for each in values)
     return f"--set {shlex.quote(f'{name}={value}')}" if "set" in options else None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.api import types
+from pandas.tseries.api import guess_datetime_format
 
 DATE_OBJECTS = "date"  # how labels were written, where not in a strptime format
 
@@ -20,6 +22,8 @@ ZONE_REMEDY = (
 
 _YEAR_FIRST = re.compile(r"\d{4}(?:([-/.]?)\d\d(?:\1\d\d(?:([ T])\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:?\d\d)?)?)?)?")
 _WITH_OFFSET = re.compile(r"\d{4}-\d\d-\d\d.*[+-]\d\d:?\d\d")  # perhaps with fractions of a second
+# Of quarters, weeks and months, beside what pandas can guess; "%q" is the number of a quarter.
+_OTHER_FORMATS = ("%YQ%q", "%Y-Q%q", "Q%q %Y", "Q%q-%Y", "%GW%V", "%G-W%V", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%m/%Y")
 _COLON = "%:z"  # an offset such as +01:00, as strptime and strftime call it from Python 3.15 on; '%z' has no colon here
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/. ])(\d{1,2})\2(\d{4}|\d\d)\b.*")
 
@@ -128,10 +132,18 @@ def text_format(text: str) -> str | None:
 def parse(labels: pd.Index, written: str, *, tz: str | None = None, zone_remedy: str = ZONE_REMEDY) -> pd.DatetimeIndex:
     """Text in a strptime format as dates; ValueError names the first label that has another.
 
+    "%q" is the number of a quarter, and a format that ends in a week, "%G-W%V", begins it on Monday.
+
     Text with offsets from UTC, '%z', becomes dates in `tz`, or at the one offset that all of it has.
     """
     form = written.replace(_COLON, "%z")
-    dates = pd.to_datetime(labels, format=form, errors="coerce", utc=form.endswith("%z"))
+    if "%q" in form:
+        months, form = _first_months(labels, form), "%Y-%m"
+    elif form.endswith("%V"):  # weeks by their Mondays
+        months, form = labels + "-1", f"{form}-%u"
+    else:
+        months = labels
+    dates = pd.to_datetime(months, format=form, errors="coerce", utc=form.endswith("%z"))
     bad = np.asarray(dates.isna() & labels.notna())
     if bad.any():
         column = "" if labels.name is None else f" {labels.name!r}"
@@ -146,6 +158,14 @@ def parse(labels: pd.Index, written: str, *, tz: str | None = None, zone_remedy:
     known = labels[labels.notna()]
     _check_offsets(labels, _offsets(known), zone_remedy)
     return dates.tz_convert(pd.to_datetime(known[:1], format=form).tz)
+
+
+def _first_months(labels: pd.Index, form: str) -> pd.Index:
+    """The first month of each quarter; missing where the text has another form."""
+    pattern = re.escape(form).replace("%Y", r"(?P<year>\d{4})").replace("%q", "(?P<quarter>[1-4])")
+    found = labels.str.extract(f"^{pattern}$")
+    month = 3 * pd.to_numeric(found["quarter"]) - 2
+    return pd.Index(found["year"] + "-" + month.map("{:02.0f}".format).where(month.notna()), name=labels.name)
 
 
 def _offsets(labels: pd.Index) -> pd.Index:
@@ -174,6 +194,21 @@ def _from_objects(labels: pd.Index, kind: str, tz: str | None, zone_remedy: str)
         return pd.to_datetime(labels, utc=True).tz_convert(tz)
     _check_offsets(labels, pd.Index([label.isoformat()[-6:] for label in labels]), zone_remedy)
     return pd.to_datetime(labels, utc=True).tz_convert(datetime.timezone(labels[0].utcoffset()))
+
+
+def guess_format(labels: pd.Index) -> str | None:
+    """A format, as `parse` reads it, that all of some text has which is no date with the year first; None if none."""
+    first = labels[0]
+    if not isinstance(first, str) or first.isdigit():
+        return None
+    for form in (*_OTHER_FORMATS, guess_datetime_format(first)):
+        if form is None or not re.search("%[YyG]", form):  # a time of day is no date
+            continue
+        with suppress(ValueError, TypeError):
+            parse(labels[:1], form)  # one look for the many that have another
+            parse(labels, form)
+            return form
+    return None
 
 
 def _guess(labels: pd.Index, first: re.Match[str]) -> str:

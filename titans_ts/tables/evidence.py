@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api import types
-from pandas.tseries.api import guess_datetime_format
 
-from .dates import holds_dates, is_date
+from .dates import guess_format, holds_dates, is_date
 
 # Columns that a file has where its index had no name, and such as count rows by habit.
 _UNNAMED = re.compile(r"|Unnamed: \d+.*|_duplicated_\d+|__index_level_\d+__")
@@ -170,6 +169,8 @@ def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: st
         return f"{seen}, which look like times: convert them, with `df.assign(**{{{name!r}: {call}}})`"
     if repeats and _is_made(lambda: column.astype(float)) and not any(holds_dates(other) for other in others):
         return f"use `.astype(float)`, as in `df.astype({{{name!r}: float}})`"
+    if not any(types.is_numeric_dtype(other.dtype) for other in others):
+        return f"{seen}, and no column of the table holds numbers; make numbers of the one to forecast"
     times = next((other for other in others if holds_dates(other)), table.index)
     if holds_dates(times) and times.is_unique and known.nunique() > 1:  # rows of one series
         roles = f"and name this column in `past_cols` or `future_cols`, or {_drop(name)}"
@@ -223,8 +224,7 @@ def call_for_times(labels: Any, name: str) -> str | None:
     if re.fullmatch(r"\d{4}-?W\d\d", first):
         week = "%GW%V-%u" if "-" not in first else "%G-W%V-%u"
         return f"pd.to_datetime({name} + '-1', format={week!r})"
-    form = None if first.isdigit() else guess_datetime_format(first)
-    if form and _is_made(lambda: pd.to_datetime(known, format=form)):
+    if (form := guess_format(pd.Index(known))) is not None:
         return f"pd.to_datetime({name}, format={form!r})"
     return None
 

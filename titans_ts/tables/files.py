@@ -18,7 +18,7 @@ import pandas as pd
 
 from titans_ts.paths import check_path
 
-from .dates import holds_dates, is_date, parse, read_dates
+from .dates import guess_format, holds_dates, is_date, parse, read_dates, text_format
 from .layouts import some
 from .zones import check_zone_name
 
@@ -40,7 +40,7 @@ MARKED = r"[+-]?\d*[.,' ’_\u00a0\u202f]\d[\d.,' ’_\u00a0\u202f]*(?:[eE][+-]?
 def read_file(
     path: str | os.PathLike[str],
     *,
-    sep: str = ",",
+    sep: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
     date_format: str | None = None,
@@ -55,20 +55,24 @@ def read_file(
     path : path
         Ends in .csv, .tsv or .txt, perhaps compressed (.csv.gz), or in .parquet or .pq. Text is UTF-8, with or without
         a byte order mark.
-    sep, decimal : str
-        Between the columns and within the numbers of a CSV file.
+    sep : str, optional
+        Between the columns of a CSV file; if None a comma, or a tab where the name ends in .tsv.
+    decimal : str
+        Within the numbers of a CSV file.
     thousands : str, optional
         Between every three digits of the numbers of a CSV file. Without it '1,150' is refused, for it may be 1150 or
         1.15.
     date_format : str, optional
-        How dates are written, as `datetime.strptime` knows it; needed where the year does not come first.
+        How dates are written, as `datetime.strptime` knows it; needed where the year does not come first. "%q" is the
+        number of a quarter, as in "%YQ%q".
     tz : str, optional
         The time zone of dates that carry offsets from UTC, such as '+01:00'; needed where the offsets differ, as they
         do over a change of clocks.
     id_col : str
         The column of ids. A CSV file's stay the text they are, so that '007' and 'NA' are ids too.
     time_col : str
-        The column of dates; where there is none of that name, every column of text that begins with a date is one.
+        The column of dates; where there is none of that name, every column of text that begins with a date, or with
+        one in `date_format`, is one.
 
     Returns
     -------
@@ -104,17 +108,20 @@ def read_file(
     suffix = kind[0].lower() if kind else ""
     if suffix not in CSV + PARQUET:
         raise ValueError(f"'{path}' must end in one of {', '.join(CSV + PARQUET)}; rename it, or read it with pandas.")
+    if sep is None:
+        sep = "\t" if suffix == ".tsv" else ","
     table = _read_parquet(path) if suffix in PARQUET else _read_csv(path, sep, decimal, thousands, id_col, time_col)
+    texts = {n: column for n, column in table.items() if n != id_col and not is_date(column.dtype)}
     times = (
-        [time_col]
-        if time_col in table
-        else [n for n, column in table.items() if n != id_col and _is_text_of_dates(column)]
+        [time_col] if time_col in table else [n for n, each in texts.items() if _begins_with_date(each, date_format)]
     )
     for name in times:
         try:
             table[name] = _read_times(table[name], date_format, tz)
         except ValueError as error:
             raise ValueError(f"'{path}', column {name!r}: {error}") from None
+    if date_format is None and suffix in CSV:
+        _check_other_formats(table, path, id_col, time_col)
     return table
 
 
@@ -156,6 +163,7 @@ def _read_csv(path: Path, sep: str, decimal: str, thousands: str | None, id_col:
     except pd.errors.ParserError as error:
         _check_fields(path, sep)
         raise ValueError(f"'{path}' cannot be read as rows of fields ({error}); check its quotes.") from None
+    _check_header(given.dropna(), path)
     if given.dropna().duplicated().any():
         raise ValueError(f"'{path}' must name every column once, got {given[given.duplicated()].iloc[0]!r} again.")
     if len(names) == 1 and (found := [other for other in ";\t,|" if other in names[0]]):
@@ -167,6 +175,20 @@ def _read_csv(path: Path, sep: str, decimal: str, thousands: str | None, id_col:
     if id_col in table:
         table[id_col] = table[id_col].mask(table[id_col] == "")
     return _with_numbers(table, path, (decimal, thousands), (id_col, time_col))
+
+
+def _check_header(names: pd.Series, path: Path) -> None:
+    """Refuse a first line of numbers, and perhaps one date, as that of a file without names of columns."""
+    plain = [name.strip() for name in names]
+    numbers = [bool(re.fullmatch(r"[+-]?\d*[.,]?\d+", name)) for name in plain]
+    others = [name for name, is_number in zip(plain, numbers, strict=True) if not is_number]
+    dates = [name for name in others if text_format(name) is not None]
+    whole = all(name.isdigit() for name in plain)  # as pandas numbers columns
+    if plain and not whole and len(others) == len(dates) <= 1:
+        raise ValueError(
+            f"'{path}' begins with {', '.join(plain[:3])} and so has no names of columns; write a line of names above, "
+            "such as ds,y."
+        )
 
 
 def _check_fields(path: Path, sep: str) -> None:
@@ -257,8 +279,31 @@ def _arguments(notation: tuple[str, str | None], passed: tuple[str, str | None])
     return " and ".join(f"`{name}={mark!r}`" for name, mark, other in changed if mark != other)
 
 
-def _is_text_of_dates(column: pd.Series) -> bool:
-    return not is_date(column.dtype) and holds_dates(column)
+def _begins_with_date(column: pd.Series, date_format: str | None) -> bool:
+    """Whether the first value of a column is text, or an object, that is a date."""
+    if date_format is None or holds_dates(column):
+        return holds_dates(column)
+    first = pd.Index(column.dropna()[:1])
+    if first.inferred_type != "string":
+        return False
+    try:
+        parse(first, date_format, tz="UTC")
+    except ValueError:
+        return False
+    return True
+
+
+def _check_other_formats(table: pd.DataFrame, path: Path, id_col: str, time_col: str) -> None:
+    """Refuse a table whose times are text that was not read, with the format that it seems to have."""
+    if time_col not in table and any(is_date(dtype) for dtype in table.dtypes):
+        return
+    for name in [time_col] if time_col in table else table.columns:
+        known = pd.Index(table[name].dropna())
+        if name != id_col and known.inferred_type == "string" and (form := guess_format(known)) is not None:
+            raise ValueError(
+                f"'{path}', column {name!r} has dates such as {known[0]!r}; pass `date_format={form!r}` or the format "
+                "that is meant."
+            )
 
 
 def _read_times(column: pd.Series, date_format: str | None, tz: str | None) -> pd.Series:
