@@ -84,6 +84,9 @@ def test_covariates_known_ahead_come_from_a_file(titans: Any, small: str, tmp_pa
     np.testing.assert_allclose(found["Titans"], table["y"][80:], rtol=0.02)
     assert titans("fit", tmp_path / "past.csv", how, "--model", tmp_path / "m").exit_code == 0
     pd.testing.assert_frame_equal(table_of(titans("predict -q --model", tmp_path / "m", "--future", ahead)), found)
+    before = titans("forecast", tmp_path / "past.csv", how)
+    assert before.exit_code == 2
+    assert "Invalid value for --future: name a file with 'price' of the steps to forecast." in before.stderr
     lacking = titans("predict -q --model", tmp_path / "m")
     assert lacking.exit_code == 1
     assert "`--future`" in lacking.stderr

@@ -69,6 +69,9 @@ def forecast(
     """
     check_out(output.out)
     _check_spread(spread)
+    if learning.future_col and future is None:
+        named = " and ".join(repr(name) for name in learning.future_col)
+        raise typer.BadParameter(f"name a file with {named} of the steps to forecast.", param_hint="--future")
     table = read_table(file, format, columns)
     ahead = None if future is None else read_table(future, _whole(format), columns)
     model = _fitted(table, forecaster(columns, learning, running), running)

@@ -30,6 +30,7 @@ _ID_NAMES = re.compile(
     r".*[a-z]I[dD]",
     re.IGNORECASE,
 )
+MOST_DROPPED = 5  # columns that are named to be left out; where there are more, those that are kept
 _EPOCHS = (("s", 1e8), ("ms", 1e11), ("us", 1e14), ("ns", 1e17))  # from 1973 on, up to a hundredfold
 _DATE_PARTS = ("year", "month", "day")
 _PARTS = {part: part for part in (*_DATE_PARTS, "quarter", "hour", "minute", "second", "day_of_week", "day_of_year")}
@@ -209,7 +210,9 @@ def call_for(table: pd.DataFrame, ids: Hashable | None, id_col: str, time_col: s
     found = {"id_col": (ids, id_col), "time_col": (times, time_col), "target_col": (target, target_col)}
     given = ", ".join(f"{key}={name!r}" for key, (name, default) in found.items() if name not in (None, default))
     keep = [name for name in (id_col if ids is None else ids, times, target) if name in table]
-    calls = ([] if len(keep) == table.shape[1] else [f"`df[{keep!r}]`"]) + ([f"`{given}`"] if given else [])
+    drop = [name for name in table if name not in keep]
+    kept = f"`df.drop(columns={drop!r})`" if len(drop) <= MOST_DROPPED else f"`df[{keep!r}]`"
+    calls = ([kept] if drop else []) + ([f"`{given}`"] if given else [])
     return f"pass {' and '.join(calls)}"
 
 
