@@ -35,7 +35,8 @@ def _check_steps(rows: Rows, ordered: OrderedRows, missing: str) -> None:
     own = _calendar_of(rows, calendar, int(codes[row]))
     before, after = (show(label) for label in own.labels(time_index[row : row + 2]))
     if before == after:
-        raise ValueError(f"{which} has more than one row at {before}; keep one.")
+        more = ", or make ids of all columns that tell such rows apart" if rows.layout.kind == "long" else ""
+        raise ValueError(f"{which} has more than one row at {before}; keep one{more}.")
     raise ValueError(
         f"{which} has a gap of {some(distance[row] - 1, 'row')} between {before} and {after} (freq {own.freq!r}); "
         f"fill it, pass `missing='interpolate'` or 'ffill', or pass the `freq` of the rows{_day_off(own)}."
