@@ -81,7 +81,9 @@ def test_a_gap_too_wide_to_be_meant_is_refused():
 @pytest.mark.parametrize("how", ["interpolate", "ffill"])
 def test_doubled_rows_and_infinite_values_are_never_filled(how):
     rows = table(a=dates("2024-01-01", 7, "D"))
-    with pytest.raises(ValueError, match="series 'a' has more than one row at 2024-01-03; keep one, or make ids of all"):
+    with pytest.raises(
+        ValueError, match="series 'a' has more than one row at 2024-01-03; keep one, or make ids of all"
+    ):
         read_table(pd.concat([rows, rows[2:3]]), missing=how)
     with pytest.raises(ValueError, match="'y' of series 'a' has 1 infinite value, the first at 2024-01-04; replace it"):
         read_table(rows.assign(y=[0, 1, np.nan, np.inf, 4, 5, 6]), missing=how)

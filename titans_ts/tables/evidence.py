@@ -227,7 +227,8 @@ def call_for_times(labels: Any, name: str) -> str | None:
     if re.fullmatch(r"\d{4}-?W\d\d", first):
         week = "%GW%V-%u" if "-" not in first else "%G-W%V-%u"
         return f"pd.to_datetime({name} + '-1', format={week!r})"
-    if (form := guess_format(pd.Index(known))) is not None:
+    form = guess_format(pd.Index(known))
+    if form is not None and "%q" not in form:  # which pandas does not know
         return f"pd.to_datetime({name}, format={form!r})"
     return None
 

@@ -88,8 +88,9 @@ def read_file(
         If `path` is no path.
     ValueError
         If `tz` is no time zone, the name ends otherwise, the file cannot be decompressed, the columns or numbers seem
-        to be separated otherwise, a row has more or fewer fields than there are names, a date has another format than
-        `date_format` or the first one, or day and month could be either. Names the file, and the column or line.
+        to be separated otherwise, the first line holds no names, a row has more or fewer fields than there are names, a
+        date has another format than `date_format` or the first one, or day and month could be either. Names the file,
+        and the column or line.
 
     Examples
     --------
