@@ -84,6 +84,12 @@ def test_a_file_without_names_of_columns_is_told(first, tmp_path):
         read_file(file(tmp_path, f"{first}\n{first}\n"))
 
 
+@pytest.mark.parametrize("sep", [",", ";"])
+def test_the_line_that_tells_excel_the_separator_is_no_line_of_names(sep, tmp_path):
+    with pytest.raises(ValueError, match="begins with a line 'sep=.*', which only Excel reads; remove that line"):
+        read_file(file(tmp_path, "sep=;\nds;y\n1;2\n"), sep=sep)
+
+
 @pytest.mark.parametrize("names", ["0,1", "7", "id,2021-01-01", "2021-01-01,2021-02-01", "x,1.5", ",1"])
 def test_numbers_and_dates_may_be_names_of_columns(names, tmp_path):
     path = file(tmp_path, f"{names}\n{','.join('1' for _ in names.split(','))}\n")

@@ -181,6 +181,8 @@ def _read_csv(path: Path, sep: str, decimal: str, thousands: str | None, id_col:
 def _check_header(names: pd.Series, path: Path) -> None:
     """Refuse a first line of numbers, and perhaps one date, as that of a file without names of columns."""
     plain = [name.strip() for name in names]
+    if plain and plain[0].startswith("sep="):
+        raise ValueError(f"'{path}' begins with a line {plain[0]!r}, which only Excel reads; remove that line.")
     numbers = [bool(re.fullmatch(r"[+-]?\d*[.,]?\d+", name)) for name in plain]
     others = [name for name, is_number in zip(plain, numbers, strict=True) if not is_number]
     dates = [name for name in others if text_format(name) is not None]
