@@ -86,7 +86,7 @@ def test_a_file_without_names_of_columns_is_told(first, tmp_path):
 
 @pytest.mark.parametrize("sep", [",", ";"])
 def test_the_line_that_tells_excel_the_separator_is_no_line_of_names(sep, tmp_path):
-    with pytest.raises(ValueError, match="begins with a line 'sep=.*', which only Excel reads; remove that line"):
+    with pytest.raises(ValueError, match=r"begins with a line 'sep=.*', which only Excel reads; remove that line"):
         read_file(file(tmp_path, "sep=;\nds;y\n1;2\n"), sep=sep)
 
 

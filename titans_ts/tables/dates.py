@@ -25,7 +25,7 @@ _WITH_OFFSET = re.compile(r"\d{4}-\d\d-\d\d.*[+-]\d\d:?\d\d")  # perhaps with fr
 # Of quarters, weeks and months, beside what pandas can guess; "%q" is the number of a quarter.
 _OTHER_FORMATS = ("%YQ%q", "%Y-Q%q", "Q%q %Y", "Q%q-%Y", "%GW%V", "%G-W%V", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%m/%Y")
 _COLON = "%:z"  # an offset such as +01:00, as strptime and strftime call it from Python 3.15 on; '%z' has no colon here
-_CLOCK = re.compile(r"([ T])\d{1,2}:\d\d(:\d\d)?( [AaPp][Mm])?")
+_CLOCK = re.compile(r" \d{1,2}:\d\d(:\d\d)?( [AaPp][Mm])?")
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/. ])(\d{1,2})\2(\d{4}|\d\d)\b.*")
 
 
@@ -219,8 +219,8 @@ def _guess(labels: pd.Index, first: re.Match[str]) -> str:
     order = ("%d", "%m") if day_first else ("%m", "%d")
     clock = ""
     if found := _CLOCK.fullmatch(labels[0][first.end(4) :]):
-        start, seconds, half = found.groups()
-        clock = f"{start}{'%I' if half else '%H'}:%M{':%S' if seconds else ''}{' %p' if half else ''}"
+        seconds, half = found.groups()
+        clock = f" {'%I' if half else '%H'}:%M{':%S' if seconds else ''}{' %p' if half else ''}"
     return between.join([*order, "%Y" if len(year) == 4 else "%y"]) + clock
 
 
