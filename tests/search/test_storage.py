@@ -16,6 +16,7 @@ import pytest
 from optuna.storages import InMemoryStorage, JournalStorage, RDBStorage
 from optuna.study import Study
 from optuna.trial import TrialState
+from sqlalchemy import NullPool
 from sqlalchemy.exc import OperationalError
 
 from titans_ts.search import storage
@@ -105,6 +106,15 @@ def test_threads_change_the_warning_filters_one_after_the_other() -> None:
     thread.join(60)
     assert seen == [len(before) + 1]
     assert list(warnings.filters) == before
+
+
+def test_a_file_of_sqlite_is_closed_after_use_and_a_database_in_memory_stays(tmp_path: Path) -> None:
+    in_a_file, in_memory = (storage.open_storage(url) for url in (tmp_path / "study.db", "sqlite:///:memory:"))
+    for each, closes in ((in_a_file, True), (in_memory, False)):
+        study = optuna.create_study(storage=each)
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
+        assert len(study.trials) == 2
+        assert isinstance(each.engine.pool, NullPool) == closes
 
 
 # Trials that count

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
@@ -23,6 +24,7 @@ from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBSto
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy import NullPool, make_url
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 SQLITE = (".db", ".sqlite", ".sqlite3")  # endings of a file that is a database
@@ -86,7 +88,11 @@ def _database(url: str) -> RDBStorage:
 
 
 def _connected(url: str) -> RDBStorage:
-    engine = {"connect_args": {"timeout": GRACE}} if url.startswith("sqlite") else {"pool_pre_ping": True}
+    engine: dict[str, Any] = {"pool_pre_ping": True}
+    if url.startswith("sqlite"):  # a connection that is kept would never be closed, which Python 3.13 warns of
+        engine = {"connect_args": {"timeout": GRACE}}
+        if make_url(url).database not in (None, "", ":memory:"):
+            engine["poolclass"] = NullPool
     with _experimental():
         retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)
 
