@@ -108,13 +108,19 @@ def test_threads_change_the_warning_filters_one_after_the_other() -> None:
     assert list(warnings.filters) == before
 
 
-def test_a_file_of_sqlite_is_closed_after_use_and_a_database_in_memory_stays(tmp_path: Path) -> None:
-    in_a_file, in_memory = (storage.open_storage(url) for url in (tmp_path / "study.db", "sqlite:///:memory:"))
-    for each, closes in ((in_a_file, True), (in_memory, False)):
-        study = optuna.create_study(storage=each)
-        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
-        assert len(study.trials) == 2
-        assert isinstance(each.engine.pool, NullPool) == closes
+def test_a_file_of_sqlite_is_closed_after_use(tmp_path: Path) -> None:
+    opened = storage.open_storage(tmp_path / "study.db")
+    study = optuna.create_study(storage=opened)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
+    assert len(study.trials) == 2
+    assert isinstance(opened, RDBStorage)
+    assert isinstance(opened.engine.pool, NullPool)
+
+
+@pytest.mark.parametrize("url", storage.IN_MEMORY)
+def test_a_database_that_no_other_thread_sees_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=f"must be a file or a server, got '{url}'; pass None for trials in memory"):
+        storage.open_storage(url)
 
 
 # Trials that count

@@ -24,10 +24,11 @@ from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBSto
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
-from sqlalchemy import NullPool, make_url
+from sqlalchemy import NullPool
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 SQLITE = (".db", ".sqlite", ".sqlite3")  # endings of a file that is a database
+IN_MEMORY = ("sqlite://", "sqlite:///", "sqlite:///:memory:")  # of which each thread has one of its own
 HEARTBEAT, GRACE = 30, 120  # seconds between signs of life on a database, and without one until a trial is given up
 SILENCE = 3600  # seconds without a report after which a trial of another machine on a file is given up
 PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before a storage is asked again
@@ -55,6 +56,8 @@ def open_storage(storage: str | os.PathLike[str] | BaseStorage | None) -> BaseSt
         If it is anything else.
     FileNotFoundError
         If the file's folder does not exist.
+    ValueError
+        If it is a database of SQLite in memory.
     """
     if storage is None:
         return InMemoryStorage()
@@ -62,6 +65,8 @@ def open_storage(storage: str | os.PathLike[str] | BaseStorage | None) -> BaseSt
         return storage
     if not isinstance(storage, (str, os.PathLike)):
         raise TypeError(f"`storage` must be a path, a URL, an Optuna storage or None, got {type(storage).__name__}.")
+    if str(storage) in IN_MEMORY:
+        raise ValueError(f"`storage` must be a file or a server, got {str(storage)!r}; pass None for trials in memory.")
     if "://" in str(storage):
         return _database(str(storage))
     path = Path(storage).absolute()
@@ -90,9 +95,7 @@ def _database(url: str) -> RDBStorage:
 def _connected(url: str) -> RDBStorage:
     engine: dict[str, Any] = {"pool_pre_ping": True}
     if url.startswith("sqlite"):  # a connection that is kept would never be closed, which Python 3.13 warns of
-        engine = {"connect_args": {"timeout": GRACE}}
-        if make_url(url).database not in (None, "", ":memory:"):
-            engine["poolclass"] = NullPool
+        engine = {"connect_args": {"timeout": GRACE}, "poolclass": NullPool}
     with _experimental():
         retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)
 
