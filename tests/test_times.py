@@ -282,6 +282,15 @@ def test_case_50_a_series_may_come_on_a_phase_that_was_not_fitted(name, tmp_path
     assert ahead(model, tmp_path, h=1, df=long(z=times["b"][:-1]))["ds"].tolist() == [times["b"][-1]]
 
 
+@pytest.mark.parametrize("step", [1, 7])
+def test_case_50_days_of_no_one_week_of_the_month_are_off_the_grid_of_one_that_is(step):
+    times = two_phases("weeks of months", 43)
+    model = forecaster().fit(long(a=times["a"]))
+    others = times["b"][:9] + pd.to_timedelta(step * (np.arange(9) % 2), unit="D")
+    with pytest.raises(ValueError, match="of series 'z' is not on the grid of 'WOM-2TUE'"):
+        model.predict(df=long(z=others))
+
+
 def test_case_50_a_single_row_shows_no_phase(tmp_path):
     hours = pd.date_range("2024-01-01", periods=40, freq="h")
     model = forecaster().fit(long(a=hours, b=hours))

@@ -73,6 +73,10 @@ def test_a_quarter_or_a_week_of_another_format_is_named(tmp_path):
 
 
 def test_text_beside_dates_or_that_is_none_is_left_alone(tmp_path):
+    text = "when,note,other,y\n05.03.2024,dry,01.04.2024,1\n06.03.2024,wet,02.04.2024,2\n"
+    table = read_file(file(tmp_path, text), date_format="%d.%m.%Y")
+    assert [table[name].dtype.kind for name in ("when", "other", "y")] == ["M", "M", "i"]
+    assert table["note"].tolist() == ["dry", "wet"]
     table = read_file(file(tmp_path, "ds,term,open,y\n2024-01-01,2023Q4,09:30,1\n2024-01-02,2023Q4,09:30,2\n"))
     assert table["term"].tolist() == ["2023Q4", "2023Q4"]
     assert read_file(file(tmp_path, "open,y\n09:30,1\n10:30,2\n"))["open"].tolist() == ["09:30", "10:30"]

@@ -37,6 +37,12 @@ def test_a_regular_step_divides_all_distances_and_is_half_of_them():
         regular_step(pd.RangeIndex(2), np.array([4, 4]))
 
 
+def test_mondays_of_no_one_week_have_no_frequency():
+    labels = pd.DatetimeIndex(["2020-01-06", "2020-01-27", "2020-02-17", "2020-03-02", "2020-03-30", "2020-04-06"])
+    with pytest.raises(ValueError, match="no frequency fits the time labels 2020-01-06, 2020-01-27, 2020-02-17, 2020"):
+        infer_freq(labels)
+
+
 def test_a_time_of_day_is_shown_where_there_is_one():
     assert show(pd.Timestamp("2024-01-01")) == "2024-01-01"
     assert show(pd.Timestamp("2024-01-01 00:30")) == "2024-01-01 00:30:00"
