@@ -223,6 +223,7 @@ def test_the_estimator_as_it_comes_is_trained_and_its_mixers_are_measured_beside
 def test_the_estimator_on_etth1_has_the_errors_of_its_row(data_folder: Path) -> None:
     data = load_dataset("ETTh1", root=data_folder)
     given = dict(horizon=96, lookback=96, val_size=2880, max_epochs=0, random_state=0, device="cpu", verbose=0)
+    given["context"] = "window"  # as the row's is
     model = TitansForecaster(**given).fit(data.frame.iloc[:11520])
     every = 24
     mse, mae = by_hand(model, data, every)
