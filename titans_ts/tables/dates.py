@@ -139,12 +139,12 @@ def parse(labels: pd.Index, written: str, *, tz: str | None = None, zone_remedy:
     """
     form = written.replace(_COLON, "%z")
     if "%q" in form:
-        months, form = _first_months(labels, form), "%Y-%m"
+        text, form = _first_months(labels, form), "%Y-%m"
     elif form.endswith("%V"):  # weeks by their Mondays
-        months, form = labels + "-1", f"{form}-%u"
+        text, form = labels + "-1", f"{form}-%u"
     else:
-        months = labels
-    dates = pd.to_datetime(months, format=form, errors="coerce", utc=form.endswith("%z"))
+        text = labels
+    dates = pd.to_datetime(text, format=form, errors="coerce", utc=form.endswith("%z"))
     bad = np.asarray(dates.isna() & labels.notna())
     if bad.any():
         column = "" if labels.name is None else f" {labels.name!r}"

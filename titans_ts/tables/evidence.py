@@ -150,11 +150,12 @@ def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: st
     if not len(known):
         return f"it holds nothing; {_drop(name)}"
     others = [other for label, other in table.items() if label != name]
+    dated = [other for other in others if holds_dates(other)]
     repeats = _is_made(lambda: column.duplicated()) and bool(column.duplicated().any())
     if isinstance(column.dtype, pd.CategoricalDtype):
         if holds_dates(column.cat.categories):
             return f"it holds dates: make them plain, with `df.astype({{{name!r}: df[{name!r}].cat.categories.dtype}})`"
-        repeats = repeats and any(holds_dates(other) for other in others)
+        repeats = repeats and bool(dated)
     elif is_date(column.dtype) or holds_dates(column):
         return f"it holds dates beside other times; keep one: `df.drop(columns=[{name!r}])`"
     if not repeats and _is_made(lambda: column.astype(float)):
@@ -168,15 +169,15 @@ def describe_text(table: pd.DataFrame, name: Hashable, id_col: str, time_col: st
         return f"{seen}; {_drop(name)}"
     if call := call_for_times(column, f"df[{name!r}]"):
         return f"{seen}, which look like times: convert them, with `df.assign(**{{{name!r}: {call}}})`"
-    if repeats and _is_made(lambda: column.astype(float)) and not any(holds_dates(other) for other in others):
+    if repeats and not dated and _is_made(lambda: column.astype(float)):
         return f"use `.astype(float)`, as in `df.astype({{{name!r}: float}})`"
     if not any(types.is_numeric_dtype(other.dtype) for other in others):
         return f"{seen}, and no column of the table holds numbers; make numbers of the one to forecast"
-    times = next((other for other in others if holds_dates(other)), table.index)
+    times = dated[0] if dated else table.index
     if holds_dates(times) and times.is_unique and known.nunique() > 1:  # rows of one series
         roles = f"and name this column in `past_cols` or `future_cols`, or {_drop(name)}"
         return f"{seen}: name the column to forecast, with `target_col`, {roles}"
-    if repeats or any(holds_dates(other) for other in others):
+    if repeats or dated:
         return f"{seen}, which look like ids: {call_for(table, name, id_col, time_col, target_col)}"
     return f"{seen}; {_drop(name)}, or name the times, with `time_col`"
 
@@ -224,13 +225,12 @@ def call_for_times(labels: Any, name: str) -> str | None:
         return None
     if _is_made(lambda: [pd.Period(text) for text in known]) and (freq := pd.Period(first).freqstr)[0] in "QAY":
         return f"pd.PeriodIndex({name}, freq={freq!r})"
-    if re.fullmatch(r"\d{4}-?W\d\d", first):
-        week = "%GW%V-%u" if "-" not in first else "%G-W%V-%u"
-        return f"pd.to_datetime({name} + '-1', format={week!r})"
     form = guess_format(pd.Index(known))
-    if form is not None and "%q" not in form:  # which pandas does not know
-        return f"pd.to_datetime({name}, format={form!r})"
-    return None
+    if form is None or "%q" in form:  # which pandas does not know
+        return None
+    if form.endswith("%V"):
+        return f"pd.to_datetime({name} + '-1', format={f'{form}-%u'!r})"
+    return f"pd.to_datetime({name}, format={form!r})"
 
 
 def named_by_dates(columns: pd.Index) -> bool:

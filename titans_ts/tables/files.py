@@ -112,10 +112,9 @@ def read_file(
     if sep is None:
         sep = "\t" if suffix == ".tsv" else ","
     table = _read_parquet(path) if suffix in PARQUET else _read_csv(path, sep, decimal, thousands, id_col, time_col)
-    texts = {n: column for n, column in table.items() if n != id_col and not is_date(column.dtype)}
-    times = (
-        [time_col] if time_col in table else [n for n, each in texts.items() if _begins_with_date(each, date_format)]
-    )
+    times = [time_col]
+    if time_col not in table:
+        times = [n for n, column in table.items() if n != id_col and _begins_with_date(column, date_format)]
     for name in times:
         try:
             table[name] = _read_times(table[name], date_format, tz)
@@ -284,8 +283,11 @@ def _arguments(notation: tuple[str, str | None], passed: tuple[str, str | None])
 
 def _begins_with_date(column: pd.Series, date_format: str | None) -> bool:
     """Whether the first value of a column is text, or an object, that is a date."""
-    if date_format is None or holds_dates(column):
-        return holds_dates(column)
+    if is_date(column.dtype):  # no text
+        return False
+    begins = holds_dates(column)
+    if begins or date_format is None:
+        return begins
     first = pd.Index(column.dropna()[:1])
     if first.inferred_type != "string":
         return False
